@@ -4,7 +4,7 @@
 /// The subject is created anew for each test.
 ///
 /// The capabilities of a store are claimed after it: `conformance!(name, || subject, lifetime,
-/// processes, outage)`. For a capability that is not claimed there is a test `not_claimed_...`,
+/// processes, outage, holds)`. For a capability that is not claimed there is a test `not_claimed_...`,
 /// which fails if the subject has the capability.
 ///
 /// See the example at the top of the crate.
@@ -74,6 +74,7 @@ macro_rules! conformance {
             $crate::conformance! { @lifetime $make; $($claim)* }
             $crate::conformance! { @processes $make; $($claim)* }
             $crate::conformance! { @outage $make; $($claim)* }
+            $crate::conformance! { @holds $make; $($claim)* }
             $($crate::conformance! { @known $claim })*
         }
     };
@@ -137,13 +138,38 @@ macro_rules! conformance {
             $crate::not_claimed::outage(&($make)());
         }
     };
+    (@holds $make:expr; holds $($rest:ident)*) => {
+        $crate::conformance! { @rules $make;
+            holds::{
+                a_refund_reaches_only_the_window_that_was_charged,
+                a_settlement_is_applied_once,
+                a_hold_takes_all_items_or_none,
+                a_release_frees_no_other_slot,
+                an_expired_hold_frees_its_slots_and_keeps_its_charges,
+                a_lost_reply_leaks_nothing,
+                invalid_holds_are_errors,
+                random_holds_equal_the_definition,
+                concurrent_holders_never_exceed_the_limit,
+            }
+        }
+    };
+    (@holds $make:expr; $other:ident $($rest:ident)*) => {
+        $crate::conformance! { @holds $make; $($rest)* }
+    };
+    (@holds $make:expr;) => {
+        #[test]
+        fn not_claimed_holds() {
+            $crate::not_claimed::holds(&($make)());
+        }
+    };
+    (@known holds) => {};
     (@known lifetime) => {};
     (@known processes) => {};
     (@known outage) => {};
     (@known $other:ident) => {
         compile_error!(concat!(
             stringify!($other),
-            ": the claims are lifetime, processes and outage"
+            ": the claims are lifetime, processes, outage and holds"
         ));
     };
 }

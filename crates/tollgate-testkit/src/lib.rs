@@ -28,7 +28,7 @@
 //! # Claims
 //!
 //! Capabilities that not every store has are claimed in the macro, `conformance!(my_store,
-//! MyTests::start, lifetime, processes, outage)`, and need methods of [`Subject`]. A capability
+//! MyTests::start, lifetime, processes, outage, holds)`, and most need methods of [`Subject`]. A capability
 //! that is not claimed shows as a test `not_claimed_...`.
 //!
 //! # What the suite asks of the store it runs on
@@ -164,6 +164,24 @@
 //! - [`a_mended_store_answers_again`](rules::outage::a_mended_store_answers_again): without help
 //! - [`an_unavailable_call_was_not_executed`](rules::outage::an_unavailable_call_was_not_executed):
 //!   a call that may have been executed is `Lost`
+//!
+//! Claim `holds`:
+//!
+//! - [`random_holds_equal_the_definition`](rules::holds::random_holds_equal_the_definition): calls on
+//!   a few holds amid hits, every field equal, and never more live slots than the limit allows
+//! - [`concurrent_holders_never_exceed_the_limit`](rules::holds::concurrent_holders_never_exceed_the_limit):
+//!   real threads; every slot is free at the end
+//! - [`a_refund_reaches_only_the_window_that_was_charged`](rules::holds::a_refund_reaches_only_the_window_that_was_charged)
+//! - [`a_settlement_is_applied_once`](rules::holds::a_settlement_is_applied_once): the same figures,
+//!   other figures, more than reserved
+//! - [`a_hold_takes_all_items_or_none`](rules::holds::a_hold_takes_all_items_or_none): reserving and
+//!   growing
+//! - [`a_release_frees_no_other_slot`](rules::holds::a_release_frees_no_other_slot): twice, and after
+//!   the deadline
+//! - [`an_expired_hold_frees_its_slots_and_keeps_its_charges`](rules::holds::an_expired_hold_frees_its_slots_and_keeps_its_charges):
+//!   by the time of the store
+//! - [`a_lost_reply_leaks_nothing`](rules::holds::a_lost_reply_leaks_nothing): the same id again
+//! - [`invalid_holds_are_errors`](rules::holds::invalid_holds_are_errors)
 
 mod beside;
 mod conformance;

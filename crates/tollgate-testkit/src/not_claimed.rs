@@ -2,6 +2,7 @@
 //! it, else its rules would not run.
 
 use tollgate::Key;
+use tollgate::shared::SharedStore as _;
 
 use crate::ground::{Ground, limit};
 use crate::subject::Subject;
@@ -17,6 +18,12 @@ pub fn lifetime<S: Subject>(subject: &S) {
 /// Checks that a store without the claim `processes` has no address for other processes.
 pub fn processes<S: Subject>(subject: &S) {
     assert_eq!(subject.address(), None, "Subject::address is there: claim `processes`");
+}
+
+/// Checks that a store without the claim `holds` refuses holds, and names a store that can.
+pub fn holds<S: Subject>(subject: &S) {
+    let refused = subject.store().keeps_holds().expect_err("it keeps holds: claim `holds`");
+    assert!(refused.to_string().contains("Memory can"), "{refused}");
 }
 
 /// Checks that a store without the claim `outage` cannot be broken on purpose.

@@ -108,5 +108,11 @@ mod choose_a_store {}
 #[doc = include_str!("../../../guides/quotas-by-calendar.md")]
 mod quotas_by_calendar {}
 #[cfg(doctest)]
+#[doc = include_str!("../../../guides/at-most-n-at-a-time.md")]
+mod at_most_n_at_a_time {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/costs-known-at-the-end.md")]
+mod costs_known_at_the_end {}
+#[cfg(doctest)]
 #[doc = include_str!("../../../guides/coming-from.md")]
 mod coming_from {}

@@ -5,6 +5,7 @@ pub mod concurrent;
 pub mod denials;
 pub mod denied;
 pub mod extremes;
+pub mod holds;
 pub mod keys;
 pub mod lifetime;
 pub mod outage;

@@ -1,5 +1,6 @@
 //! One test binary: each module holds the tests of one concern.
 
 mod planted;
+mod planted_holds;
 mod stores;
 mod vectors;

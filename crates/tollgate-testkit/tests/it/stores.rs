@@ -15,17 +15,27 @@ fn clock() -> ManualClock {
 /// without cleaning.
 const NEVER: Duration = Duration::MAX;
 
-conformance!(memory, || {
-    OneStore::new(InProcess::new(Memory::builder().clean_period(NEVER).build()))
-});
-conformance!(memory_with_remembered_denials, || {
-    let memory = Memory::builder().clock(clock()).clean_period(NEVER).build();
-    OneStore::new(InProcess::with_guard(memory, Guard::builder()))
-});
-conformance!(memory_chosen_at_run_time, || {
-    let memory = Memory::builder().clean_period(NEVER).build();
-    OneStore::new(AnyStore::new(InProcess::new(memory)))
-});
+conformance!(
+    memory,
+    || { OneStore::new(InProcess::new(Memory::builder().clean_period(NEVER).build())) },
+    holds
+);
+conformance!(
+    memory_with_remembered_denials,
+    || {
+        let memory = Memory::builder().clock(clock()).clean_period(NEVER).build();
+        OneStore::new(InProcess::with_guard(memory, Guard::builder()))
+    },
+    holds
+);
+conformance!(
+    memory_chosen_at_run_time,
+    || {
+        let memory = Memory::builder().clean_period(NEVER).build();
+        OneStore::new(AnyStore::new(InProcess::new(memory)))
+    },
+    holds
+);
 
 /// States have a fixed size: logs are not supported, and counts are exact at least up to sixteen
 /// times the capacity.

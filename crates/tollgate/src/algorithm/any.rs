@@ -152,6 +152,19 @@ macro_rules! algorithms {
                 }
             }
 
+            /// Returns a state of this machine as a state of any algorithm. `None` if it belongs to
+            /// another machine.
+            pub(crate) fn wrap<S: 'static>(&self, state: S) -> Option<AnyState> {
+                let mut state = Some(state);
+                let any: &mut dyn Any = &mut state;
+                match self {
+                    $(AnyMachine::$name(_) => {
+                        let state = any.downcast_mut::<Option<super::$module::$state>>()?;
+                        state.take().map(AnyState::$name)
+                    })+
+                }
+            }
+
             /// Returns the state at `at` of a bucket that becomes fresh at `until`. It is for
             /// stores that keep only that time. `None` for other algorithms, and if `until` is not
             /// after `at`.

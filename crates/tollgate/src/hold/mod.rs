@@ -29,12 +29,17 @@
 
 mod call;
 mod decide;
+pub(crate) mod draft;
+mod handle;
 mod id;
 mod record;
 mod reply;
+#[doc(hidden)]
+pub mod table;
 
 pub use call::{HoldCall, HoldItem, HoldPart, MAX_ITEMS, MAX_PARTS};
 pub use decide::{HoldTerms, decide};
+pub use handle::{Hold, HoldRequest, Holds, Reserved};
 pub use id::HoldId;
 pub use record::{HeldItem, HeldPart, HoldPhase, HoldRecord, MAX_RECEIPTS, MAX_RECORD_BYTES};
 pub use reply::{HoldConflict, HoldItemReply, HoldReply, HoldStatus};

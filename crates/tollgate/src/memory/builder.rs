@@ -7,10 +7,13 @@ use std::time::Duration;
 use foldhash::quality::RandomState;
 
 use super::clean::{BeforeClean, Expired};
+use super::permits::Queues;
 use super::shard::Shard;
 use super::stored_key::MOST_LIMITS;
 use super::{Inner, Memory, SHARDS};
 use crate::clock::{Clock, SystemClock};
+use crate::hold::table::HoldTable;
+use crate::hold::{DEFAULT_MAX_HOLDS, DEFAULT_RETAIN, HoldTerms, MAX_RETAIN};
 use crate::keyed::{Count, OwnLine};
 use crate::registry::Registry;
 use crate::time::micros_up;
@@ -35,6 +38,8 @@ pub struct MemoryBuilder<C = SystemClock> {
     clean_period: Duration,
     key_older_than: Option<Duration>,
     before_clean: Option<BeforeClean>,
+    max_holds: usize,
+    retain_holds: Duration,
 }
 
 impl MemoryBuilder {
@@ -46,6 +51,8 @@ impl MemoryBuilder {
             clean_period: crate::DEFAULT_CLEAN_PERIOD,
             key_older_than: None,
             before_clean: None,
+            max_holds: DEFAULT_MAX_HOLDS,
+            retain_holds: DEFAULT_RETAIN,
         }
     }
 }
@@ -71,6 +78,8 @@ impl<C> MemoryBuilder<C> {
             clean_period: self.clean_period,
             key_older_than: self.key_older_than,
             before_clean: self.before_clean,
+            max_holds: self.max_holds,
+            retain_holds: self.retain_holds,
         }
     }
 
@@ -138,6 +147,30 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
+    /// Sets the largest number of [holds](crate::hold) that are open at the same time. The default
+    /// is one million. At the bound, opening another hold is an error; no hold is evicted. The
+    /// records of as many settled holds are kept in addition, the newest.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::builder().max_holds(10_000).build();
+    /// ```
+    pub fn max_holds(mut self, max_holds: usize) -> Self {
+        self.max_holds = max_holds;
+        self
+    }
+
+    /// Sets the time for which the record of a hold is kept after its settlement or deadline, at
+    /// most 30 days. The default is ten minutes. After that time its id is new.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Memory::builder().retain_holds(Duration::from_secs(3600)).build();
+    /// ```
+    pub fn retain_holds(mut self, time: Duration) -> Self {
+        self.retain_holds = time.min(MAX_RETAIN);
+        self
+    }
+
     /// Sets a function that is called with batches of forgotten keys. Each forgotten key is passed
     /// exactly once. The function runs on the thread of a caller, without holding a lock, and may
     /// use limiters of any store. Its own calls never start cleaning: hits leave that to later
@@ -175,6 +208,9 @@ impl<C: Clock> MemoryBuilder<C> {
             clean_cursor: AtomicUsize::new(0),
             key_older_than: self.key_older_than.map(micros_up),
             before_clean: self.before_clean,
+            holds: HoldTable::new(self.max_holds),
+            queues: Queues::default(),
+            hold_terms: HoldTerms { retain: self.retain_holds, ..HoldTerms::default() },
             clock: self.clock,
         };
         Memory { inner: Arc::new(inner) }

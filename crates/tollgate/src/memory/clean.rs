@@ -140,6 +140,7 @@ impl<C: Clock> Inner<C> {
         let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
         let (index, all) = (step % self.shards.len(), self.shards.len());
         self.clean_shard(index, now, false);
+        self.holds.sweep(step, now);
         let numbers = self.registry.numbers();
         self.forget_limits(numbers * index / all..numbers * (index + 1) / all, now);
         if index == all - 1 {
@@ -154,7 +155,12 @@ impl<C: Clock> Inner<C> {
         if IN_BEFORE_CLEAN.get() {
             return 0;
         }
-        let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now, true)).sum();
+        let gone = (0..self.shards.len())
+            .map(|index| {
+                self.holds.sweep(index, now);
+                self.clean_shard(index, now, true)
+            })
+            .sum();
         self.forget_limits(0..self.registry.numbers(), now);
         gone
     }
@@ -276,7 +282,9 @@ impl<C> Sweep<'_, C> {
         let Some(judgement) = Judgement::new(&entry.state, machine, self.now) else { return false };
         let Judgement { fresh_at, written, .. } = judgement;
         let fresh = fresh_at <= self.now;
-        let unused = self.old_enough && !entry.key.replace_used(false);
+        // A live hold is never forgotten, however old it is.
+        let may_age = !matches!(machine, AnyMachine::Concurrent(_));
+        let unused = self.old_enough && may_age && !entry.key.replace_used(false);
         if !fresh && !unused {
             return false;
         }

@@ -22,7 +22,9 @@
 mod builder;
 mod clean;
 mod entry;
+mod holds;
 mod list;
+mod permits;
 mod shard;
 mod stored_key;
 
@@ -36,18 +38,23 @@ use foldhash::quality::RandomState;
 pub use builder::MemoryBuilder;
 pub use clean::Expired;
 pub use list::KeyUsage;
+pub use permits::Permit;
 
 use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, hit_together};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
+use crate::hold::table::HoldTable;
+use crate::hold::{HoldCall, HoldId, HoldReply, HoldTerms, Holds};
 use crate::key::{Compact, Key, KeyRef, OwnedKey};
 use crate::keyed::{Count, Overflow, OwnLine, lock};
 use crate::limit::Limit;
 use crate::outcome::Outcome;
-use crate::registry::Registry;
+use crate::policy::Policy;
+use crate::registry::{Full, Registry};
 use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 use clean::BeforeClean;
+use permits::Queues;
 use shard::{Known, Lookup, Shard};
 
 /// The number of shards. With a million keys each shard has some four thousand, so growing or
@@ -133,6 +140,9 @@ struct Inner<C> {
     clean_cursor: AtomicUsize,
     key_older_than: Option<u64>,
     before_clean: Option<BeforeClean>,
+    holds: HoldTable,
+    queues: Queues,
+    hold_terms: HoldTerms,
 }
 
 impl Memory {
@@ -170,6 +180,32 @@ impl Memory {
 crate::store::limiter_methods!(Memory);
 
 impl<C: Clock + 'static> Memory<C> {
+    /// Prepares limits for [holds](crate::hold) and permits.
+    ///
+    /// # Errors
+    /// Fails if a limit is not valid.
+    ///
+    /// See the examples of [`Holds`] and [`Permit`].
+    pub fn holds<P>(&self, policy: P) -> Result<Holds<Self>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        Holds::new(self, "", policy)
+    }
+
+    /// Prepares limits for holds in a namespace.
+    ///
+    /// # Errors
+    /// Fails if a limit is not valid.
+    pub fn holds_in<P>(&self, namespace: &str, policy: P) -> Result<Holds<Self>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        Holds::new(self, namespace, policy)
+    }
+
     /// Forgets the states that equal a fresh one, one shard after the other, and frees unused
     /// memory. Returns the number of states forgotten. Hits do the same in small steps once in a
     /// clean period, but keep the memory for new keys.
@@ -247,6 +283,7 @@ impl<C> Memory<C> {
         for known in self.inner.registry.in_namespace(namespace) {
             self.inner.clear(&known);
         }
+        self.inner.holds.clear_namespace(namespace);
     }
 }
 
@@ -307,26 +344,29 @@ impl<C: Clock + 'static> Store for Memory<C> {
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         let machine = AnyMachine::new(limit);
-        let latest = || (Arc::new(limit.clone()), machine);
-        let entry = || {
-            self.inner.registry.entry(namespace, limit, |number| Known {
-                number,
-                namespace: namespace.into(),
-                spread: self.inner.hasher.hash_one(namespace),
-                latest: Mutex::new(latest()),
-                keys: AtomicUsize::new(0),
-                overflow: Overflow::default(),
-            })
-        };
-        let (known, _) = entry().or_else(|full| {
+        let known = || self.inner.known(namespace, limit, machine);
+        let known = known().or_else(|full| {
             if !self.inner.clean_to_make_room() {
                 return Err(full);
             }
-            entry()
+            known()
         })?;
-        *lock(&known.latest) = latest();
-        let is_whole = matches!(machine, AnyMachine::Gcra(machine) if machine.is_whole());
-        Ok(Prepared { known, machine, has_no_parts: is_whole && limit.name().is_none() })
+        *lock(&known.latest) = (Arc::new(limit.clone()), machine);
+        Ok(Prepared::new(known, machine, limit))
+    }
+
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        now: Timestamp,
+    ) -> Result<HoldReply, Error> {
+        self.hold_now(namespace, id, call, now)
+    }
+
+    fn keeps_holds(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome {
@@ -399,6 +439,24 @@ impl<C: Clock + 'static> Memory<C> {
 }
 
 impl<C: Clock> Inner<C> {
+    /// Returns the entry of a limit, which is made if the store does not know the limit.
+    fn known(
+        &self,
+        namespace: &str,
+        limit: &Limit,
+        machine: AnyMachine,
+    ) -> Result<Arc<Known>, Full> {
+        let (known, _) = self.registry.entry(namespace, limit, |number| Known {
+            number,
+            namespace: namespace.into(),
+            spread: self.hasher.hash_one(namespace),
+            latest: Mutex::new((Arc::new(limit.clone()), machine)),
+            keys: AtomicUsize::new(0),
+            overflow: Overflow::default(),
+        })?;
+        Ok(known)
+    }
+
     #[inline(always)]
     fn act_alone(
         &self,

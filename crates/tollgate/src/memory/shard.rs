@@ -7,6 +7,7 @@ use foldhash::quality::RandomState;
 
 use super::entry::{Entry, Kept as _, NoPart, Stored, Tables, Whole};
 use super::stored_key::{AddressKey, BytesKey, StoredKey, WordKey};
+use crate::algorithm::concurrent::{Concurrent, ConcurrentState};
 use crate::algorithm::{Act, AnyMachine, AnyState, KnownAct, Op, with_machine};
 use crate::key::Compact;
 use crate::keyed::{Count, Overflow, entry_hash};
@@ -169,6 +170,10 @@ impl Shard {
             // There is no entry to forget, and the overflow state belongs to other keys too.
             return lookup.machine.apply(&mut None, now, Op::Reset);
         }
+        if count.is_full() && matches!(lookup.machine, AnyMachine::Concurrent(_)) {
+            // Holders of different keys must not share slots.
+            return super::holds::denied_at_bound(lookup.machine, now, 1);
+        }
         if count.is_full() {
             count.overflowed.fetch_add(1, Ordering::Relaxed);
             return known.overflow.act(lookup.machine, start, act.act());
@@ -183,16 +188,186 @@ impl Shard {
         }
         let decision = Outcome::new(machine, state.as_ref(), now, step);
         if let Some(state) = state.filter(|_| writes) {
-            known.keys.fetch_add(1, Ordering::Relaxed);
-            let mut key = K::new(known.number, key);
-            key.replace_used(true);
-            M::Kept::table(K::tables(&mut self.tables)).insert_unique(
-                lookup.entry_hash(),
-                Entry { key, state: M::keep(state) },
-                |entry| entry.hash(hasher),
-            );
+            self.insert::<K, L, M>(key, lookup, hasher, state);
         }
         decision
+    }
+
+    /// Takes the state of a key out of its entry, which stays. The caller then calls
+    /// [`put_state`](Shard::put_state). `None` if the key has no entry.
+    pub(super) fn take_state(&mut self, lookup: Lookup<'_>) -> Option<AnyState> {
+        struct Take;
+
+        impl OnEntry<Option<AnyState>> for Take {
+            fn on<K: StoredKey, L, M: Stored<L>>(
+                self,
+                shard: &mut Shard,
+                _machine: &M,
+                key: K::Key<'_>,
+                lookup: Lookup<'_>,
+            ) -> Option<AnyState> {
+                let number = lookup.known.number;
+                let table = M::Kept::table(K::tables(&mut shard.tables));
+                let entry =
+                    table.find_mut(lookup.entry_hash(), |entry| entry.key.is(number, key))?;
+                entry.key.replace_used(true);
+                lookup.machine.wrap(M::take(&mut entry.state))
+            }
+        }
+
+        self.on_entry(lookup, Take)
+    }
+
+    /// Writes the state of a key that has an entry. `None` removes the entry.
+    pub(super) fn put_state(&mut self, lookup: Lookup<'_>, count: &Count, state: Option<AnyState>) {
+        struct Put<'a>(&'a Count, Option<AnyState>);
+
+        impl OnEntry<()> for Put<'_> {
+            fn on<K: StoredKey, L, M: Stored<L>>(
+                self,
+                shard: &mut Shard,
+                _machine: &M,
+                key: K::Key<'_>,
+                lookup: Lookup<'_>,
+            ) {
+                let Some(state) = self.1.and_then(AnyState::downcast) else {
+                    return shard.remove::<K, L, M>(key, lookup, self.0);
+                };
+                let number = lookup.known.number;
+                let table = M::Kept::table(K::tables(&mut shard.tables));
+                let is_it = |entry: &Entry<K, M::Kept>| entry.key.is(number, key);
+                if let Some(entry) = table.find_mut(lookup.entry_hash(), is_it) {
+                    M::put(&mut entry.state, state);
+                }
+            }
+        }
+
+        self.on_entry(lookup, Put(count, state));
+    }
+
+    /// Makes the entry of a key that has none. The caller has counted it.
+    pub(super) fn insert_state(
+        &mut self,
+        lookup: Lookup<'_>,
+        hasher: &RandomState,
+        state: AnyState,
+    ) {
+        struct Insert<'a>(&'a RandomState, AnyState);
+
+        impl OnEntry<()> for Insert<'_> {
+            fn on<K: StoredKey, L, M: Stored<L>>(
+                self,
+                shard: &mut Shard,
+                _machine: &M,
+                key: K::Key<'_>,
+                lookup: Lookup<'_>,
+            ) {
+                if let Some(state) = self.1.downcast() {
+                    shard.insert::<K, L, M>(key, lookup, self.0, state);
+                }
+            }
+        }
+
+        self.on_entry(lookup, Insert(hasher, state));
+    }
+
+    fn insert<K: StoredKey, L, M: Stored<L>>(
+        &mut self,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+        hasher: &RandomState,
+        state: M::State,
+    ) {
+        let known = lookup.known;
+        known.keys.fetch_add(1, Ordering::Relaxed);
+        let mut key = K::new(known.number, key);
+        key.replace_used(true);
+        M::Kept::table(K::tables(&mut self.tables)).insert_unique(
+            lookup.entry_hash(),
+            Entry { key, state: M::keep(state) },
+            |entry| entry.hash(hasher),
+        );
+    }
+
+    /// Calls `f` with a concurrency limit and its state in place. `None` if the key has no entry and
+    /// the store is at its bound on keys, or if this is another limit.
+    pub(super) fn slots<R>(
+        &mut self,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        f: impl FnOnce(&Concurrent, &mut Option<ConcurrentState>) -> R,
+    ) -> Option<R> {
+        match lookup.key {
+            Compact::Word(kind, word) => {
+                self.slots_of::<WordKey, R>((kind, word), lookup, count, hasher, f)
+            }
+            Compact::Address(address) => {
+                self.slots_of::<AddressKey, R>(address, lookup, count, hasher, f)
+            }
+            Compact::Bytes(kind, bytes) => {
+                self.slots_of::<BytesKey, R>((kind, bytes), lookup, count, hasher, f)
+            }
+        }
+    }
+
+    fn slots_of<K: StoredKey, R>(
+        &mut self,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        f: impl FnOnce(&Concurrent, &mut Option<ConcurrentState>) -> R,
+    ) -> Option<R> {
+        let AnyMachine::Concurrent(slots) = lookup.machine else { return None };
+        let number = lookup.known.number;
+        let table = &mut K::tables(&mut self.tables).holders;
+        if let Some(entry) = table.find_mut(lookup.entry_hash(), |entry| entry.key.is(number, key))
+        {
+            let mut state = Some(std::mem::take(&mut entry.state));
+            let result = f(slots, &mut state);
+            entry.state = state.unwrap_or_default();
+            return Some(result);
+        }
+        let mut state = None;
+        if !count.take() {
+            return None;
+        }
+        let result = f(slots, &mut state);
+        match state {
+            Some(state) => self.insert::<K, Whole, Concurrent>(key, lookup, hasher, state),
+            None => {
+                count.keys.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        Some(result)
+    }
+
+    /// Calls `f` with the types of a key and of the state of its limit.
+    fn on_entry<R>(&mut self, lookup: Lookup<'_>, f: impl OnEntry<R>) -> R {
+        match lookup.key {
+            Compact::Word(kind, word) => self.on_entry_of::<WordKey, R>((kind, word), lookup, f),
+            Compact::Address(address) => self.on_entry_of::<AddressKey, R>(address, lookup, f),
+            Compact::Bytes(kind, bytes) => {
+                self.on_entry_of::<BytesKey, R>((kind, bytes), lookup, f)
+            }
+        }
+    }
+
+    fn on_entry_of<K: StoredKey, R>(
+        &mut self,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+        f: impl OnEntry<R>,
+    ) -> R {
+        match lookup.machine {
+            AnyMachine::Gcra(machine) if lookup.has_no_parts => {
+                f.on::<K, NoPart, _>(self, machine, key, lookup)
+            }
+            machine => {
+                with_machine!(machine, machine => f.on::<K, Whole, _>(self, machine, key, lookup))
+            }
+        }
     }
 
     fn remove<K: StoredKey, L, M: Stored<L>>(
@@ -210,6 +385,17 @@ impl Shard {
             lookup.known.keys.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// A function of a shard for any type of key and state.
+trait OnEntry<R> {
+    fn on<K: StoredKey, L, M: Stored<L>>(
+        self,
+        shard: &mut Shard,
+        machine: &M,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+    ) -> R;
 }
 
 #[cfg(test)]

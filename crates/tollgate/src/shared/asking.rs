@@ -440,7 +440,7 @@ fn is_of_store(source: Source) -> bool {
 
 /// Returns a hash that identifies the counter of a limit. If two counters have the same hash, some
 /// denials are dropped needlessly.
-fn counter(namespace: &str, limit: &Limit) -> u64 {
+pub(super) fn counter(namespace: &str, limit: &Limit) -> u64 {
     let mut hasher = DefaultHasher::new();
     (namespace, limit.identity()).hash(&mut hasher);
     hasher.finish()

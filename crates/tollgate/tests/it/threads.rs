@@ -12,6 +12,7 @@ use crate::stores::{AtomicSubject, MemorySubject, START, Settings, Subject};
 mod checks;
 mod churn;
 mod groups;
+mod permits;
 mod planted;
 
 /// Runs `f` on this many threads concurrently, and returns their results. Threads are joined by
