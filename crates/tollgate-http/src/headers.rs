@@ -144,6 +144,28 @@ impl Headers {
         self
     }
 
+    /// Adds the headers that settings call by this name, in any case: `ratelimit`,
+    /// `ratelimit-limit`, `x-ratelimit`, `x-ratelimit-unix` or `retry-after`. `None` for any other
+    /// name.
+    ///
+    /// ```
+    /// use tollgate_http::{Headers, Reset};
+    /// let named = Headers::none().named("X-RateLimit").unwrap();
+    /// assert_eq!(named, Headers::none().x_rate_limit(Reset::Delta));
+    /// assert!(Headers::none().named("server").is_none());
+    /// ```
+    #[must_use]
+    pub fn named(self, name: &str) -> Option<Headers> {
+        Some(match &name.to_ascii_lowercase()[..] {
+            "ratelimit" => self.rate_limit(Draft::Ten),
+            "ratelimit-limit" => self.three_fields(),
+            "x-ratelimit" => self.x_rate_limit(Reset::Delta),
+            "x-ratelimit-unix" => self.x_rate_limit(Reset::UnixTime),
+            "retry-after" => self.retry_after(true),
+            _ => return None,
+        })
+    }
+
     /// Calls `out` with the names and values of a decision on `limits`. Of several limits the
     /// headline is described.
     ///

@@ -1,9 +1,10 @@
 //! Opens the store that a URL names.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Error;
-use tollgate::shared::{AnyStore, GuardBuilder};
+use tollgate::shared::{AnyStore, GuardBuilder, InProcess, Runtime};
+use tollgate::{Error, Store};
 
 use crate::scheme::{known, scheme_of};
 use crate::settings::cut;
@@ -59,6 +60,7 @@ pub struct Opening {
     pub(crate) prefix: Option<String>,
     node: Option<String>,
     pub(crate) lazily: bool,
+    runtime: Option<Arc<dyn Runtime>>,
 }
 
 impl Opening {
@@ -77,6 +79,7 @@ impl Opening {
             prefix: None,
             node: None,
             lazily: false,
+            runtime: None,
         }
     }
 
@@ -173,6 +176,42 @@ impl Opening {
         self
     }
 
+    /// The runtime with which limiters on an in-process store
+    /// [`wait`](tollgate::shared::SharedLimiter::wait). Other stores use the tokio runtime on which
+    /// they are opened.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::{sync::Arc, time::Duration};
+    /// use tollgate::shared::{Runtime, SharedLimiter, Task};
+    ///
+    /// #[derive(Debug)]
+    /// struct Tokio;
+    ///
+    /// impl Runtime for Tokio {
+    ///     fn sleep(&self, span: Duration) -> Task {
+    ///         Box::pin(tokio::time::sleep(span))
+    ///     }
+    ///
+    ///     fn spawn(&self, task: Task) {
+    ///         tokio::spawn(task);
+    ///     }
+    /// }
+    ///
+    /// let store = tollgate_stores::Opening::new("memory:").runtime(Arc::new(Tokio)).open().await?;
+    /// let limiter = SharedLimiter::new(&store, "", "20/second burst=1")?;
+    /// for _ in 0..2 {
+    ///     assert!(limiter.wait("alice", 1, Duration::from_secs(1)).await?.allowed());
+    /// }
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
     /// Opens the store.
     ///
     /// # Errors
@@ -258,6 +297,14 @@ impl Opening {
             guard = guard.charge_local(charge);
         }
         guard
+    }
+
+    /// A store in this process as a shared store.
+    pub(crate) fn in_process<S: Store + std::fmt::Debug>(&self, store: S) -> AnyStore {
+        match &self.runtime {
+            Some(runtime) => AnyStore::new(InProcess::with_runtime(store, Arc::clone(runtime))),
+            None => AnyStore::new(InProcess::new(store)),
+        }
     }
 
     pub(crate) fn takes_no_address(&self) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use tollgate::shared::{AnyStore, InProcess};
+use tollgate::shared::AnyStore;
 use tollgate::{Atomic, Error, Memory};
 
 use crate::Opening;
@@ -77,7 +77,7 @@ macro_rules! in_process {
                 Box::pin(async move {
                     opening.takes_no_address()?;
                     let store = sized!(opening, $store::builder()).build();
-                    Ok(AnyStore::new(InProcess::new(store)))
+                    Ok(opening.in_process(store))
                 })
             }),
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::shared::{OnFailure, Share};
-use tollgate::{Algorithm, Limit, LimitError, Policy};
-use tollgate_http::{Draft, Headers, Reset};
+use tollgate::shared::OnFailure;
+use tollgate::{Algorithm, Error, Limit, LimitError, Policy};
+use tollgate_http::Headers;
 
 use super::problem::TextPosition;
 use super::tree::{Name, Node, Value, find, quoted};
@@ -119,21 +119,7 @@ impl FromNode for Threads {
 
 impl FromNode for OnFailure {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
-        let text = text_of(node)?;
-        let local = |share: &str| {
-            let (part, of) = share.trim().split_once('/')?;
-            Share::new(part.trim().parse().ok()?, of.trim().parse().ok()?).ok()
-        };
-        let found = match text {
-            "error" => Some(OnFailure::Error),
-            "open" => Some(OnFailure::Open),
-            "closed" => Some(OnFailure::Closed),
-            _ => text.strip_prefix("local").and_then(local).map(OnFailure::Local),
-        };
-        found.ok_or_else(|| {
-            let text = quoted(text);
-            Wrong::new(node, format!("{text}: expected error, open, closed, or local with a share of the limit such as \"local 1/4\""))
-        })
+        text_of(node)?.parse().map_err(|error: Error| Wrong::new(node, error.to_string()))
     }
 }
 
@@ -146,14 +132,9 @@ impl FromNode for Headers {
         };
         nodes.iter().try_fold(Headers::none(), |headers, node| {
             let name = text_of(node)?;
-            Ok(match &name.to_ascii_lowercase()[..] {
-                "ratelimit" => headers.rate_limit(Draft::Ten),
-                "ratelimit-limit" => headers.three_fields(),
-                "x-ratelimit" => headers.x_rate_limit(Reset::Delta),
-                "x-ratelimit-unix" => headers.x_rate_limit(Reset::UnixTime),
-                "retry-after" => headers.retry_after(true),
-                _ => return Err(Wrong::new(node, format!("{}: {known}", quoted(name)))),
-            })
+            headers
+                .named(name)
+                .ok_or_else(|| Wrong::new(node, format!("{}: {known}", quoted(name))))
         })
     }
 }

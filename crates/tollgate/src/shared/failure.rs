@@ -1,5 +1,6 @@
 //! The rule of a limiter for a store that does not answer.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::algorithm::{AnyMachine, Op};
@@ -34,6 +35,37 @@ pub enum OnFailure {
     /// follows the usage in the store. Afterwards the store is charged for the units that the local
     /// limiter admitted: see [`GuardBuilder::charge_local`](super::GuardBuilder::charge_local).
     Local(Share),
+}
+
+/// Reads `error`, `open`, `closed`, or `local` with a share of the limit.
+///
+/// ```
+/// use tollgate::shared::{OnFailure, Share};
+/// assert_eq!("local 1/4".parse(), Ok(OnFailure::Local(Share::one_of(4)?)));
+/// assert_eq!(
+///     "shrug".parse::<OnFailure>().unwrap_err().to_string(),
+///     r#""shrug": expected error, open, closed, or local with a share of the limit such as "local 1/4""#
+/// );
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+impl FromStr for OnFailure {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<OnFailure, Error> {
+        let local = |share: &str| {
+            let (part, of) = share.trim().split_once('/')?;
+            Share::new(part.trim().parse().ok()?, of.trim().parse().ok()?).ok()
+        };
+        let found = match text {
+            "error" => Some(OnFailure::Error),
+            "open" => Some(OnFailure::Open),
+            "closed" => Some(OnFailure::Closed),
+            _ => text.strip_prefix("local").and_then(local).map(OnFailure::Local),
+        };
+        found.ok_or_else(|| {
+            Error::request(format!("{text:?}: expected error, open, closed, or local with a share of the limit such as \"local 1/4\""))
+        })
+    }
 }
 
 /// A share of a limit, such as a quarter.

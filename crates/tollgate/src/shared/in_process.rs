@@ -4,7 +4,7 @@ use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::runtime::NoRuntime;
+use super::runtime::{NoRuntime, Runtime};
 use super::{Ask, Guard, GuardBuilder, HitItem, SharedStore};
 use crate::algorithm::Op;
 use crate::clock::Clock;
@@ -21,7 +21,8 @@ use crate::time::Timestamp;
 ///
 /// It has no async runtime: its timer only reads the store's clock when it is polled, and a spawned
 /// task is polled only once. That is enough for a store that never waits. To
-/// [`wait`](super::SharedLimiter::wait) for a hit, use the in-process limiter instead.
+/// [`wait`](super::SharedLimiter::wait) for a hit, use the in-process limiter instead, or a store
+/// [with a runtime](InProcess::with_runtime).
 ///
 /// ```
 /// use tollgate::Memory;
@@ -65,6 +66,49 @@ impl<S: Store + std::fmt::Debug> InProcess<S> {
     pub fn with_guard(store: S, guard: GuardBuilder) -> Self {
         let clock = NoRuntime(Arc::new(StoreClock(store.clone())));
         InProcess { guard: Arc::new(guard.build_on(clock)), store }
+    }
+
+    /// Wraps a store with the timer and the tasks of an async runtime, so that limiters can
+    /// [`wait`](super::SharedLimiter::wait) for a hit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Memory;
+    /// use tollgate::shared::{InProcess, Runtime, SharedLimiter, Task};
+    ///
+    /// /// A timer that blocks, for a program with one task.
+    /// #[derive(Debug)]
+    /// struct Blocking;
+    ///
+    /// impl Runtime for Blocking {
+    ///     fn sleep(&self, span: Duration) -> Task {
+    ///         Box::pin(async move { std::thread::park_timeout(span) })
+    ///     }
+    ///
+    ///     fn spawn(&self, task: Task) {
+    ///         drop(task);
+    ///     }
+    /// }
+    ///
+    /// let store = InProcess::with_runtime(Memory::new(), Blocking);
+    /// let limiter = SharedLimiter::new(&store, "", "20/second burst=1")?;
+    /// # fn block_on<F: Future>(f: F) -> F::Output {
+    /// #     let mut f = std::pin::pin!(f);
+    /// #     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     loop { if let std::task::Poll::Ready(r) = f.as_mut().poll(&mut cx) { return r } }
+    /// # }
+    /// # block_on(async {
+    /// for _ in 0..2 {
+    ///     assert!(limiter.wait("alice", 1, Duration::from_secs(1)).await?.allowed());
+    /// }
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_runtime(store: S, runtime: impl Runtime) -> Self {
+        let guard = Guard::builder().remember_denials(0).build_on(runtime);
+        InProcess { guard: Arc::new(guard), store }
     }
 }
 
