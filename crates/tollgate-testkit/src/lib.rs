@@ -198,4 +198,5 @@ pub mod vectors;
 
 pub use executor::block_on;
 pub use random::{CASES, Random, SEED};
+pub use sequence::sequences_as_json;
 pub use subject::{Kept, OneStore, Subject};

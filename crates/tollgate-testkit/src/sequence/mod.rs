@@ -4,7 +4,9 @@ mod case;
 mod compare;
 mod keys;
 mod replay;
+mod script;
 mod shrink;
 
 pub(crate) use replay::Way;
+pub use script::sequences_as_json;
 pub(crate) use shrink::for_any_case;
