@@ -1,6 +1,7 @@
 //! All tasks of developers and CI. `cargo xtask help` lists them.
 
 mod bench;
+mod clients;
 mod command;
 mod faults;
 mod fuzz;
@@ -41,6 +42,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         help: "the quick part of it: formatting, clippy, documentation",
         run: test::check,
+    },
+    Task {
+        name: "clients",
+        arguments: "",
+        help: "the part of it that is about the packages for Python and TypeScript",
+        run: clients::clients,
     },
     Task {
         name: "bench",

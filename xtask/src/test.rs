@@ -6,7 +6,7 @@ use crate::outcome::{Failure, Outcome, at_most};
 use crate::server::Servers;
 use crate::step::step;
 use crate::tally::Tally;
-use crate::{loom, workspace};
+use crate::{clients, loom, workspace};
 
 pub(crate) fn check(arguments: &[String]) -> Outcome {
     at_most(0, arguments)?;
@@ -44,7 +44,9 @@ fn suite(tally: &mut Tally) -> Outcome {
     step("tests in release", || tests(tally, &["--release", "--package", "tollgate", "--tests"]))?;
     step("documentation tests", || tests(tally, &["--workspace", "--doc"]))?;
     step("loom models", || loom::models("loom", tally))?;
-    step("examples", || examples(tally))
+    step("examples", || examples(tally))?;
+    step("python", || clients::python(tally))?;
+    step("typescript", || clients::typescript(tally))
 }
 
 fn tests(tally: &mut Tally, selection: &[&str]) -> Outcome {
@@ -59,6 +61,7 @@ fn formatting() -> Outcome {
     // These are outside the workspace: their dependencies need nightly, or are many. Formatting
     // them needs neither.
     run(&mut cargo(["fmt", "--manifest-path", "bench/Cargo.toml", "--check"]))?;
+    run(&mut cargo(["fmt", "--manifest-path", "clients/python/Cargo.toml", "--check"]))?;
     run(&mut cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
 }
 
