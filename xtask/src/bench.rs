@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: builds the benchmarks with optimisation and passes the arguments on.
 
+use crate::clients_bench;
 use crate::command::{cargo, run};
 use crate::needs;
 use crate::outcome::Outcome;
@@ -10,6 +11,11 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let name = arguments.first().map(String::as_str);
     if name == Some("replay") {
         return replay::bench(&arguments[1..]);
+    }
+    match name {
+        Some("python") => return clients_bench::python(),
+        Some("node") => return clients_bench::node(),
+        _ => {}
     }
     if name == Some("clock") {
         needs::install_for("bench instructions")?;

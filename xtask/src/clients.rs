@@ -59,13 +59,10 @@ pub(crate) fn typescript(tally: &mut Tally) -> Outcome {
     if output("npm", &["--version"]).is_none() {
         return skip(tally, "typescript: npm is not installed");
     }
-    let package = workspace::root().join("clients/typescript");
-    run(npm(&package).args(["ci", "--no-progress"]))?;
-    run(npm(&package).args(["run", "build"]))?;
     // The tests use the package as it would be published, from a directory of its own.
     let fresh = fresh_directory("typescript")?;
-    run(npm(&package).args(["pack", "--pack-destination"]).arg(&fresh))?;
-    let packed = only_file(&fresh, ".tgz")?;
+    let packed = pack(&fresh)?;
+    let package = workspace::root().join("clients/typescript");
     for file in workspace::entries(&package.join("tests")) {
         copy_into(&file, &fresh)?;
     }
@@ -76,13 +73,22 @@ pub(crate) fn typescript(tally: &mut Tally) -> Outcome {
     run_heard(&mut tests, |line| tally.hear(line))
 }
 
-fn npm(directory: &Path) -> Command {
+/// Builds the npm package as one file in an empty directory.
+pub(crate) fn pack(into: &Path) -> Outcome<PathBuf> {
+    let package = workspace::root().join("clients/typescript");
+    run(npm(&package).args(["ci", "--no-progress"]))?;
+    run(npm(&package).args(["run", "build"]))?;
+    run(npm(&package).args(["pack", "--pack-destination"]).arg(into))?;
+    only_file(into, ".tgz")
+}
+
+pub(crate) fn npm(directory: &Path) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(directory).env("npm_config_audit", "false").env("npm_config_fund", "false");
     command
 }
 
-fn copy_into(file: &Path, directory: &Path) -> Outcome {
+pub(crate) fn copy_into(file: &Path, directory: &Path) -> Outcome {
     let Some(name) = file.file_name().filter(|_| file.is_file()) else { return Ok(()) };
     match std::fs::copy(file, directory.join(name)) {
         Ok(_) => Ok(()),
@@ -136,8 +142,8 @@ impl Python {
 }
 
 fn write_sequences(file: &Path) -> Outcome {
-    let mut command = cargo(["run", "--quiet", "--package", "tollgate-testkit"]);
-    command.args(["--example", "sequences", "--", "1", SEQUENCES]);
+    let mut command = cargo(["run", "--quiet", "--all-features", "--package"]);
+    command.args(["tollgate-testkit", "--example", "sequences", "--", "1", SEQUENCES]);
     let written = std::fs::File::create(file).map(|out| command.stdout(out).status());
     match written {
         Ok(Ok(status)) if status.success() => Ok(()),
@@ -146,13 +152,17 @@ fn write_sequences(file: &Path) -> Outcome {
     }
 }
 
-/// The server as the tests of the workspace have built it.
+/// The server as the tests of the workspace have built it. Building it here would compile its
+/// dependencies with other features once more.
 fn server_program() -> Outcome<PathBuf> {
-    run(&mut cargo(["build", "--workspace", "--all-features", "--bin", "tollgate"]))?;
-    Ok(workspace::target_dir("debug").join("tollgate"))
+    let program = workspace::target_dir("debug").join("tollgate");
+    if !program.is_file() {
+        run(&mut cargo(["build", "--all-features", "--package", "tollgate-server"]))?;
+    }
+    Ok(program)
 }
 
-fn fresh_directory(name: &str) -> Outcome<PathBuf> {
+pub(crate) fn fresh_directory(name: &str) -> Outcome<PathBuf> {
     let directory = workspace::target_dir("clients").join(name);
     let _ = std::fs::remove_dir_all(&directory);
     match std::fs::create_dir_all(&directory) {

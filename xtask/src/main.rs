@@ -2,6 +2,7 @@
 
 mod bench;
 mod clients;
+mod clients_bench;
 mod command;
 mod faults;
 mod fuzz;
@@ -51,8 +52,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        arguments: "memory|redis|http|server|stores|cluster|replay|instructions|clock [args]",
-        help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; logs that are replayed; instructions of one hit; the clock beside others (installs what it needs)",
+        arguments: "memory|redis|http|server|stores|cluster|replay|python|node|instructions|clock [args]",
+        help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; logs that are replayed; the clients beside other limiters of Python and Node; instructions of one hit; the clock beside others (installs what it needs)",
         run: bench::bench,
     },
     Task {

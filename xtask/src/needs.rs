@@ -40,6 +40,12 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("bench stores", "memcached", "memcached"),
     ("bench stores", "etcd", "etcd-server"),
     ("bench stores", "pg_ctlcluster", "postgresql"),
+    ("bench python", "redis-server", "redis-server"),
+    ("bench python", "python3 -m ensurepip", "python3-venv"),
+    ("bench python", "wrk", "wrk"),
+    ("bench node", "redis-server", "redis-server"),
+    ("bench node", "node", "nodejs"),
+    ("bench node", "npm", "npm"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];

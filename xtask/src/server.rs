@@ -100,12 +100,7 @@ impl Servers {
             Ok(child) => child,
             Err(error) => return because(format!("{program} did not start: {error}")),
         };
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if let Ok(Some(status)) = child.try_wait() {
-                return because(format!("{program} ended with {status}"));
-            }
-            std::thread::park_timeout(std::time::Duration::from_millis(5));
-        }
+        listening(&mut child, port, &program)?;
         self.children.push(child);
         self.variables.push((variable, url));
         Ok(())
@@ -123,7 +118,18 @@ impl Drop for Servers {
     }
 }
 
-fn free_port() -> Outcome<u16> {
+/// Waits until a server listens.
+pub(crate) fn listening(server: &mut Child, port: u16, program: &str) -> Outcome {
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if let Ok(Some(status)) = server.try_wait() {
+            return because(format!("{program} ended with {status}"));
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+pub(crate) fn free_port() -> Outcome<u16> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
     port.map_or_else(
         |error| because(format!("no free port: {error}")),

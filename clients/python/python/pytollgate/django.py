@@ -1,6 +1,7 @@
 # Django has no types of its own.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportDeprecated=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportAttributeAccessIssue=false
 
 """Middleware and a decorator for Django.
 
