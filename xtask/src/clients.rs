@@ -133,7 +133,7 @@ impl Python {
     pub(crate) fn wheel(&self, profile: &str) -> Outcome<PathBuf> {
         let out = fresh_directory("wheel")?;
         let mut command = self.tool("maturin");
-        command.args(["build", "--locked", "--profile", profile, "--out"]).arg(&out);
+        command.args(["build", "--profile", profile, "--out"]).arg(&out);
         command.args(["--manifest-path", "clients/python/Cargo.toml"]);
         command.arg("--target-dir").arg(workspace::target_dir(""));
         run(&mut command)?;

@@ -45,16 +45,16 @@ const TASKS: &[Task] = &[
         run: test::check,
     },
     Task {
-        name: "clients",
-        arguments: "",
-        help: "the part of it that is about the packages for Python and TypeScript",
-        run: clients::clients,
-    },
-    Task {
         name: "bench",
         arguments: "memory|redis|http|server|stores|cluster|replay|python|node|instructions|clock [args]",
         help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; logs that are replayed; the clients beside other limiters of Python and Node; instructions of one hit; the clock beside others (installs what it needs)",
         run: bench::bench,
+    },
+    Task {
+        name: "clients",
+        arguments: "",
+        help: "the part of it that is about the packages for Python and TypeScript",
+        run: clients::clients,
     },
     Task {
         name: "loom",
