@@ -252,6 +252,10 @@ impl Model {
         let mut states: Vec<_> = names.iter().map(state).collect();
         let reply = decide(id, call, &mut record, &mut states, now, &HoldTerms::default());
         self.states.extend(names.into_iter().zip(states));
+        if let Some(record) = &record {
+            let read = HoldRecord::from_bytes(&record.to_bytes());
+            assert_eq!(read.as_ref(), Some(record), "a record is read back unchanged");
+        }
         self.records.insert(id.clone(), record);
         reply.unwrap_or_else(|error| panic!("{call:?}: {error}"))
     }

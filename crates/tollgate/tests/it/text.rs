@@ -142,6 +142,41 @@ fn units_have_short_long_and_plural_forms() {
 }
 
 #[test]
+fn a_concurrency_limit_is_read_and_printed() {
+    for (text, printed) in [
+        ("20 concurrent", "20 concurrent"),
+        ("20Concurrent hold = 1 minute", "20 concurrent hold=60s"),
+        ("1_000 concurrent name=jobs hold=1500ms", "1000 concurrent hold=1500ms name=jobs"),
+        ("1 concurrent hold=24h", "1 concurrent hold=86400s"),
+    ] {
+        let limit: Limit = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(limit.to_string(), printed);
+        assert_eq!(printed.parse(), Ok(limit.clone()));
+        assert_eq!(tollgate::LimitBuilder::from(limit.clone()).build(), Ok(limit));
+    }
+    let policy: Policy = "20 concurrent; 5/second".parse().unwrap();
+    assert_eq!(policy.to_string(), "20 concurrent; 5/second");
+    let identity = |text: &str| text.parse::<Limit>().unwrap().identity();
+    let (short, long) = ("9 concurrent hold=5s name=a", "20 concurrent name=a");
+    assert_eq!(identity(short), identity(long));
+    for (text, at, why) in [
+        ("0 concurrent", 0, "0 concurrent: must be from 1 to 100000"),
+        ("100001 concurrent", 0, "100001 concurrent: must be from 1 to 100000"),
+        (
+            "5 concurrent hold=999ms",
+            18,
+            "hold of 999000000 ns: must be from 1 second to 24 hours, in whole microseconds",
+        ),
+        ("5/second hold=5s", 14, "hold of 5000000000 ns: only a concurrency limit has one"),
+    ] {
+        assert_refused(text.parse::<Limit>(), at, why);
+    }
+    for text in ["5/second concurrent", "5 concurrent burst=9", "5 concurrent charge-denied"] {
+        assert!(text.parse::<Limit>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn every_algorithm_is_read_by_its_name() {
     for algorithm in Algorithm::PERIODIC {
         let word = algorithm.as_str();
