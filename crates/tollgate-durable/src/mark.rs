@@ -27,7 +27,8 @@ impl Reserve {
     /// An eighth of what a key can take at one instant, or what it gets in one interval if that is
     /// more: then a crash costs it that interval.
     pub(crate) fn of(limit: &Limit, interval: Duration) -> Reserve {
-        if AnyMachine::new(limit).aging() == Aging::Attempts {
+        // The units of a budget never come back, so a crash must not use up a reserve.
+        if matches!(AnyMachine::new(limit).aging(), Aging::Attempts | Aging::Never) {
             return Reserve { most: 0, interval };
         }
         let capacity = AnyMachine::new(limit).capacity();

@@ -27,8 +27,17 @@ const TICKS: u64 = 2;
 /// client may differ.
 const APART: u64 = 60;
 
+/// A life of at least this, a hundred thousand years, has no end: that of a budget.
+const FOR_EVER: Duration = Duration::from_secs(100_000 * 365 * 24 * 3_600);
+
+/// The `T` of an item that does not expire.
+const NEVER: u64 = 0;
+
 /// The `T` of an item that must live for this long.
 pub(crate) fn ttl(keep: Duration, now: Timestamp) -> u64 {
+    if keep >= FOR_EVER {
+        return NEVER;
+    }
     let span = seconds_up(keep).saturating_add(TICKS);
     if span <= MONTH {
         return span;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::algorithm::{AnyMachine, Op};
+use tollgate::algorithm::{Aging, AnyMachine, Op};
 use tollgate::{Clock, Error, KeyRef, Limit, SystemClock};
 use tollgate_cas::{Cell, Cells, Change, Name, Swap, Swapped};
 
@@ -117,6 +117,15 @@ impl Cells for Servers {
         let _ = machine.apply(&mut state, now, Op::Hit(machine.capacity()));
         let keep = machine.fresh_at(state.as_ref()).map(|fresh| fresh.since(now));
         let keep = keep.unwrap_or_default().max(limit.period());
+        if machine.aging() == Aging::Never {
+            static WARNED: std::sync::Once = std::sync::Once::new();
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    "Memcached evicts items and loses all of them in a restart: a budget on it may \
+                     be given out again"
+                );
+            });
+        }
         if command::holds(keep, now) {
             return Ok(());
         }

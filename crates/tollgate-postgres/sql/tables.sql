@@ -7,6 +7,7 @@
 --   sliding-window                       start, count of the window before, count
 --   token-bucket, leaky-bucket           time, units in use, rest in parts of 1 / period of a unit
 --   calendar                             start, end, count
+--   budget                               count
 --   moving-window                        newest entry, running total, oldest entry that counts
 --
 -- All times are microseconds since 1970. `expires` is when the row may go. It has no index, so that

@@ -147,6 +147,6 @@ impl PostgresBuilder {
             );
             runtime.spawn(clean);
         }
-        Ok(Postgres::new(self.schema, workers, guard, connect_timeout, self.clock))
+        Ok(Postgres::new(self.schema, workers, guard, connect_timeout, self.tables, self.clock))
     }
 }

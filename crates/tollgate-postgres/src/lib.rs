@@ -97,7 +97,9 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
-use tollgate::{Clock, Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, SystemClock, Timestamp};
+use tollgate::{
+    Algorithm, Clock, Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, SystemClock, Timestamp,
+};
 
 use command::{Call, Part, Rule};
 use key::Keys;
@@ -122,6 +124,7 @@ struct Inner {
     guard: Guard,
     /// The timeout of statements that decide nothing.
     statement_timeout: Duration,
+    tables: Tables,
     /// The clock of this machine, by which edges of calendar windows are sent.
     clock: Arc<dyn Clock>,
 }
@@ -155,10 +158,11 @@ impl Postgres {
         workers: Vec<Worker>,
         guard: Guard,
         statement_timeout: Duration,
+        tables: Tables,
         clock: Arc<dyn Clock>,
     ) -> Postgres {
         let hasher = RandomState::new();
-        let inner = Inner { schema, workers, hasher, guard, statement_timeout, clock };
+        let inner = Inner { schema, workers, hasher, guard, statement_timeout, tables, clock };
         Postgres { inner: Arc::new(inner) }
     }
 
@@ -280,6 +284,15 @@ impl SharedStore for Postgres {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         tollgate::hold::refuse_slots(limit, "PostgreSQL")?;
         let keys = Arc::new(Keys::new(namespace, limit));
+        if limit.algorithm() == Algorithm::Budget && self.inner.tables == Tables::Unlogged {
+            static WARNED: std::sync::Once = std::sync::Once::new();
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    "unlogged tables are empty after a crash of PostgreSQL: a budget in them may be \
+                     given out again; use Tables::Logged"
+                );
+            });
+        }
         Ok(Prepared { keys, rule: Arc::new(Rule::new(limit, &self.inner.clock)) })
     }
 

@@ -14,6 +14,7 @@ const FILES: &[(Algorithm, &str)] = &[
     (Algorithm::SlidingWindow, include_str!("../sql/sliding_window.sql")),
     (Algorithm::TokenBucket, include_str!("../sql/bucket.sql")),
     (Algorithm::LeakyBucket, include_str!("../sql/bucket.sql")),
+    (Algorithm::Budget, include_str!("../sql/budget.sql")),
     (Algorithm::CalendarWindow, include_str!("../sql/calendar_window.sql")),
     (Algorithm::Gcra, include_str!("../sql/gcra.sql")),
 ];

@@ -4,5 +4,5 @@ local function read(key, pattern)
   if not text then return nil end
   local a, b, c = match(text, pattern)
   if not a then error('TOLLGATE the value of ' .. key .. ' is not a state of this limit') end
-  return a + 0, b + 0, c and c + 0
+  return a + 0, b and b + 0, c and c + 0
 end

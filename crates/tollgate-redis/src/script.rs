@@ -35,6 +35,7 @@ const TEXT: &str = concat!(
     include_str!("../lua/fixed_window_per_key.lua"),
     include_str!("../lua/elastic_window.lua"),
     include_str!("../lua/calendar_window.lua"),
+    include_str!("../lua/budget.lua"),
     include_str!("../lua/muldiv.lua"),
     include_str!("../lua/sliding_window.lua"),
     include_str!("../lua/level.lua"),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::algorithm::{Act, AnyMachine, AnyState};
+use crate::algorithm::{Act, Aging, AnyMachine, AnyState, Op};
 use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
@@ -71,6 +71,12 @@ pub struct Overflow {
 impl Overflow {
     /// Acts on the shared state.
     pub fn act(&self, machine: &AnyMachine, now: Timestamp, act: Act) -> Outcome {
+        if machine.aging() == Aging::Never {
+            // The units of a budget never come back, so keys cannot share one: it is used up.
+            let mut full = None;
+            let _ = machine.apply(&mut full, now, Op::Charge(machine.capacity()));
+            return machine.act(&mut full, now, act).with_source(Source::Overflow);
+        }
         let mut state = lock(&self.state);
         let decision = machine.act(&mut state, now, act);
         if state.is_some() {

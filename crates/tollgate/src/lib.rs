@@ -80,7 +80,7 @@ pub use limit::{
 };
 pub use limiter::Limiter;
 pub use memory::Memory;
-pub use outcome::{Outcome, Receipt, Source};
+pub use outcome::{NoRetry, Outcome, Receipt, Source};
 pub use policy::{MAX_LIMITS, Policy};
 
 pub use store::Store;

@@ -106,6 +106,18 @@ impl Limit {
         Limit::new(units, Duration::ZERO).algorithm(Algorithm::Concurrent)
     }
 
+    /// Starts to build a budget: `units` that never come back by themselves. It needs a
+    /// [name](LimitBuilder::name).
+    ///
+    /// ```
+    /// let credit = tollgate::Limit::total(5_000).name("credit").build()?;
+    /// assert_eq!(credit.to_string(), "5000 total name=credit");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn total(units: u64) -> LimitBuilder {
+        Limit::new(units, Duration::ZERO).algorithm(Algorithm::Budget)
+    }
+
     /// Starts to build a limit of `quota` units per day, week, month, quarter or year of the
     /// calendar. The time zone is UTC unless [`LimitBuilder::zone`] states another.
     ///
@@ -185,8 +197,8 @@ impl Limit {
         self.rate.quota
     }
 
-    /// Returns the period, in whole microseconds. A concurrency limit has none, and zero is
-    /// returned. For a calendar limit it is the length of the longest unit, such as 31 days for a
+    /// Returns the period, in whole microseconds. A concurrency limit and a budget have none, and
+    /// zero is returned. For a calendar limit it is the length of the longest unit, such as 31 days for a
     /// month.
     ///
     /// ```
@@ -282,7 +294,9 @@ impl Limit {
         let Rate { algorithm, quota, period, burst, charge_denied, calendar } = self.rate;
         match &self.name {
             // The slots of a named limit stay if holds get another time to live.
-            Some(name) if algorithm == Algorithm::Concurrent => format!("{algorithm}:n:{name}"),
+            Some(name) if matches!(algorithm, Algorithm::Concurrent | Algorithm::Budget) => {
+                format!("{algorithm}:n:{name}")
+            }
             // The name comes last, so that none of its characters can be taken for a separator of
             // parts.
             Some(name) => format!("{algorithm}:{period}:n:{name}"),
@@ -528,9 +542,17 @@ impl LimitBuilder {
             return Some((Kind::HoldWithoutConcurrent, hold.as_nanos()));
         }
         let nanos = self.period.as_nanos();
+        if let Algorithm::Budget = self.algorithm
+            && nanos > 0
+        {
+            return Some((Kind::PeriodOfBudget, nanos));
+        }
+        let has_period = !matches!(self.algorithm, Algorithm::Budget);
         if self.quota == 0 || self.quota > MAX_QUOTA {
             Some((Kind::Quota, self.quota as u128))
-        } else if nanos < (MIN_PERIOD as u128) * 1000 || nanos > (MAX_PERIOD as u128) * 1000 {
+        } else if has_period && nanos < (MIN_PERIOD as u128) * 1000
+            || nanos > (MAX_PERIOD as u128) * 1000
+        {
             Some((Kind::Period, nanos))
         } else if !nanos.is_multiple_of(1000) {
             Some((Kind::PeriodFraction, nanos))
@@ -644,6 +666,9 @@ impl LimitBuilder {
             && (name.is_empty() || name.len() > MAX_NAME)
         {
             return Err(LimitError::new(Kind::Name, name.len() as u128, self.algorithm));
+        }
+        if self.algorithm == Algorithm::Budget && self.name.is_none() {
+            return Err(LimitError::new(Kind::BudgetWithoutName, 0, self.algorithm));
         }
         let rate = Rate {
             calendar: self.checked_calendar()?,

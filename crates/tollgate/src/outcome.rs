@@ -100,6 +100,17 @@ impl Source {
     }
 }
 
+/// The reason why a denial states no time to wait.
+///
+/// See the example of [`Outcome::no_retry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoRetry {
+    /// The cost is larger than the capacity, so it can never pass.
+    Never,
+    /// The cost passes when units are given back, and nobody knows when.
+    Unknown,
+}
+
 /// The units that a limit charged, and where it charged them. Pass the receipt to `refund_receipts`
 /// to give the units back.
 ///
@@ -386,7 +397,29 @@ impl Outcome {
         self.view.fields(self.now, &self.step).retry_at.map(|at| at.since(self.now))
     }
 
-    /// Returns how long it takes until the key is fresh again if there is no other hit.
+    /// Returns why there is no time to wait. `None` if [`retry_after`](Outcome::retry_after) states
+    /// one.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Memory, NoRetry};
+    /// let limiter = Memory::new().limiter(Limit::total(5).name("credit"))?;
+    /// assert_eq!(limiter.hit_n("a", 9).headline().no_retry(), Some(NoRetry::Never));
+    /// limiter.charge("a", 5);
+    /// assert_eq!(limiter.hit("a").headline().no_retry(), Some(NoRetry::Unknown));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn no_retry(&self) -> Option<NoRetry> {
+        let fields = self.fields();
+        match (self.step.allowed, fields.retry_at) {
+            (true, _) | (_, Some(_)) => None,
+            _ if self.step.cost > fields.limit => Some(NoRetry::Never),
+            _ => Some(NoRetry::Unknown),
+        }
+    }
+
+    /// Returns how long it takes until the key is fresh again if there is no other hit. Zero for a
+    /// key that is fresh, and for a budget, which never is fresh again by itself.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -12,7 +12,7 @@ use crate::policy::Policy;
 
 mod scan;
 
-use scan::{ALGORITHM, END, SEPARATORS, Scanner};
+use scan::{ALGORITHM, END, SEPARATORS, Scanner, TOTAL};
 
 struct Unit {
     name: &'static str,
@@ -43,6 +43,7 @@ const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] 
 /// units are `millisecond` to `week`; the short forms (`ms`, `s`, `m`, `h`, `d`, `w`) and the
 /// plural are accepted too. The options are the name of an [`Algorithm`], `burst=`, `name=` and
 /// `charge-denied`. A concurrency limit is `QUOTA concurrent`; its options are `hold=` and `name=`.
+/// A budget is `QUOTA total name=`.
 ///
 /// With the algorithm `calendar` the unit is `day`, `week`, `month`, `quarter` or `year`, without a
 /// count. Then there are the options `tz=`, `start=` (of weeks), `anchor=` (of months) and `at=`.
@@ -157,8 +158,9 @@ impl FromStr for Algorithm {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rate { algorithm, quota, period, burst, charge_denied, calendar } = self.rate();
-        if algorithm == Algorithm::Concurrent {
-            write!(f, "{quota} concurrent")?;
+        if !(algorithm.is_periodic() || calendar.is_some()) {
+            let word = if algorithm == Algorithm::Budget { TOTAL } else { algorithm.as_str() };
+            write!(f, "{quota} {word}")?;
             if let Some(hold) = self.hold() {
                 let unit = SHORT.iter().find(|(_, micros)| hold.as_micros() % micros == 0);
                 let (unit, micros) = unit.unwrap_or(&SHORT[SHORT.len() - 1]);

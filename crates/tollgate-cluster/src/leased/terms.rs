@@ -70,6 +70,11 @@ impl Terms {
                     "each hit moves the end of an elastic window, so it cannot be leased: use the exact mode",
                 );
             }
+            Aging::Never => {
+                return refuse(
+                    "units of an allotment that is lost would be gone from a budget for ever; Memory, durable, Redis and PostgreSQL can hold it",
+                );
+            }
             Aging::Holds => {
                 return refuse(
                     "a concurrency limit needs to know each holder, so it cannot be leased; Memory, durable, Redis and PostgreSQL can hold it",

@@ -55,6 +55,9 @@ impl Kind {
             Aging::Attempts => refused(
                 "every attempt pushes an elastic window, so each would be a message; use fixed-window, or a shared store",
             ),
+            Aging::Never => refused(
+                "replicas forget old counts, and a budget must not be forgotten; use a shared store",
+            ),
             Aging::Holds => refused(
                 "replicas learn of a holder too late, so more than the limit could hold units; use a shared store",
             ),

@@ -116,6 +116,7 @@ impl Subject for Single {
                     | Algorithm::ElasticWindow
                     | Algorithm::SlidingWindow
                     | Algorithm::CalendarWindow
+                    | Algorithm::Budget
             )
     }
 }

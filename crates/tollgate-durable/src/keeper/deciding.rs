@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tollgate::algorithm::{Act, AnyMachine, Op, hit_together};
+use tollgate::algorithm::{Act, Aging, AnyMachine, Op, hit_together};
 use tollgate::keyed::lock;
 use tollgate::shared::HitItem;
 use tollgate::{Error, KeyRef, Outcome, Timestamp};
@@ -247,7 +247,7 @@ impl Keeper {
             Effect::None | Effect::Deny => true,
             Effect::GiveBack => reserves,
             Effect::Replace => false,
-            Effect::Charge(_) if !reserves => false,
+            Effect::Charge(_) if !reserves || machine.aging() == Aging::Never => false,
             Effect::Charge(units) if entry.mark.covers(units, now) => true,
             Effect::Charge(_) => {
                 let fresh_at = machine.fresh_at(entry.state.as_ref());

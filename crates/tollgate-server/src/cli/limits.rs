@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
+use tollgate::calendar::{ZoneData, zone_data};
 use tollgate::{Description, Limit, Policy};
 
 use super::output::say;
@@ -43,6 +44,7 @@ impl Limits {
                         "burst": limit.burst(),
                         "name": limit.name(),
                         "charge_denied": limit.charge_denied(),
+                        "zone_data": limit.calendar().map(|_| &zone_data().version),
                         "identity": limit.identity(),
                         "admits": admits,
                         "bound": at_most,
@@ -66,6 +68,14 @@ fn words(limit: &Limit) -> String {
     line("algorithm", &limit.algorithm().to_string());
     line("admits", &description.admits);
     line("at most", &description.at_most);
+    if limit.calendar().is_some() {
+        let ZoneData { version, directory, .. } = zone_data();
+        let place = match directory {
+            Some(directory) => format!("of {}", directory.display()),
+            None => "that are built in".to_owned(),
+        };
+        line("zones", &format!("the rules {version} {place}"));
+    }
     if limit.charge_denied() {
         line("denied", "hits that are refused count as well");
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tollgate::{Algorithm, Limit};
+use tollgate::{Algorithm, CalendarUnit, Limit};
 
 use super::problem::TextPosition;
 use super::rule;
@@ -12,8 +12,22 @@ use super::tree::{Node, Value, quoted};
 use super::value::{Wrong, text_of};
 use crate::rules::{Descriptor, EnvoyOptions, Pattern, Rate, Rule, Treatment, Unit};
 
-/// Reads a list of descriptors.
-pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
+/// What the descriptors of a level have above them.
+#[derive(Clone, Debug)]
+struct Above {
+    /// The path, for names.
+    path: String,
+    /// Whether months and years are those of the calendar.
+    calendar_units: bool,
+}
+
+/// Reads the descriptors of a domain.
+pub(crate) fn read(section: &mut Section<'_>) -> Vec<Descriptor> {
+    let calendar_units = section.value("calendar_units").unwrap_or(false);
+    list(section, &Above { path: String::new(), calendar_units })
+}
+
+fn list(section: &mut Section<'_>, above: &Above) -> Vec<Descriptor> {
     let path = section.path("descriptors");
     let (mut all, mut seen) = (Vec::new(), HashMap::new());
     let nodes = match section.node("descriptors") {
@@ -43,7 +57,7 @@ pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
     all
 }
 
-fn one(mut section: Section<'_>, above: &str) -> Option<Descriptor> {
+fn one(mut section: Section<'_>, above: &Above) -> Option<Descriptor> {
     let key: String = section.value("key").unwrap_or_default();
     if key.is_empty() {
         section.wrong_here("a descriptor needs a key that is not empty");
@@ -55,9 +69,9 @@ fn one(mut section: Section<'_>, above: &str) -> Option<Descriptor> {
         let at = section.place("share_threshold");
         section.wrong("share_threshold", at, "only values with a * can share a counter");
     }
-    let path = named(&descriptor, above);
-    descriptor.rule = rule(&mut section, &path);
-    descriptor.descriptors = read(&mut section, &path);
+    let above = Above { path: named(&descriptor, &above.path), ..*above };
+    descriptor.rule = rule(&mut section, &above);
+    descriptor.descriptors = list(&mut section, &above);
     let whole = !descriptor.key.is_empty();
     section.end();
     whole.then_some(descriptor)
@@ -92,7 +106,7 @@ fn shortened(name: &str) -> String {
     format!("{}~{hash}", &name[..end])
 }
 
-fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
+fn rule(section: &mut Section<'_>, above: &Above) -> Option<Rule> {
     let (rate, limit) = (section.node("rate_limit"), section.node("limit"));
     let charge: Option<bool> = section.value("charge");
     let mut envoy = EnvoyOptions { charge: charge == Some(true), ..EnvoyOptions::default() };
@@ -102,7 +116,10 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
             section.wrong_here("rate_limit and limit: only one of them is allowed");
             (rate, None)
         }
-        (Some(node), None) => (node, rate_limit(section, node, charge, &mut envoy, &mut name)),
+        (Some(node), None) => {
+            let given = Given { charge, calendar_units: above.calendar_units };
+            (node, rate_limit(section, node, given, &mut envoy, &mut name))
+        }
         (None, Some(node)) => (node, section.convert::<Treatment>("limit", node)),
         (None, None) => {
             without_limit(section);
@@ -130,7 +147,7 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     }
     envoy.metadata = metadata(section);
     let rule = Rule::treating(
-        shortened(name.as_deref().unwrap_or(path)),
+        shortened(name.as_deref().unwrap_or(&above.path)),
         treatment.unwrap_or(Treatment::Exempt),
     );
     let mut rule = rule::options(section, rule);
@@ -178,12 +195,19 @@ fn metadata(section: &mut Section<'_>) -> Option<serde_json::Map<String, serde_j
     }
 }
 
+/// What stands outside of `rate_limit` and changes it.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    charge: Option<bool>,
+    calendar_units: bool,
+}
+
 /// Reads `rate_limit` of Envoy's server: a number of requests per unit, in windows that are aligned
 /// to the unit.
 fn rate_limit(
     parent: &Section<'_>,
     node: &Node,
-    charge: Option<bool>,
+    given: Given,
     envoy: &mut EnvoyOptions,
     name: &mut Option<String>,
 ) -> Option<Treatment> {
@@ -223,7 +247,7 @@ fn rate_limit(
             }
             let requests = requests.unwrap_or(0);
             envoy.rate = Some(Rate { requests, unit });
-            per_unit(&section, node, requests, unit, algorithm, charge)
+            per_unit(&section, node, Rate { requests, unit }, algorithm, given)
         }
     };
     section.end();
@@ -233,17 +257,29 @@ fn rate_limit(
 fn per_unit(
     section: &Section<'_>,
     node: &Node,
-    requests: u32,
-    unit: Unit,
+    Rate { requests, unit }: Rate,
     algorithm: Option<Algorithm>,
-    charge: Option<bool>,
+    given: Given,
 ) -> Option<Treatment> {
     if requests == 0 {
         return Some(Treatment::Blocked);
     }
-    let algorithm = algorithm.unwrap_or(Algorithm::FixedWindow);
-    let mut limit = Limit::new(requests.into(), unit.period()).algorithm(algorithm);
-    if charge.is_none() && algorithm.can_charge_denied() {
+    let of_calendar = match unit {
+        Unit::Month => Some(CalendarUnit::Month),
+        Unit::Year => Some(CalendarUnit::Year),
+        _ => None,
+    };
+    let by_default = if given.calendar_units && of_calendar.is_some() {
+        Algorithm::CalendarWindow
+    } else {
+        Algorithm::FixedWindow
+    };
+    let algorithm = algorithm.unwrap_or(by_default);
+    let mut limit = match of_calendar.filter(|_| algorithm == Algorithm::CalendarWindow) {
+        Some(unit) => Limit::per_calendar(requests.into(), unit),
+        None => Limit::new(requests.into(), unit.period()).algorithm(algorithm),
+    };
+    if given.charge.is_none() && algorithm.can_charge_denied() {
         // Envoy's server counts denied hits too. Costs that are reported after the request rely on
         // it.
         limit = limit.charge_denied();

@@ -189,7 +189,7 @@ impl Reading {
         if name.is_empty() {
             root.wrong("domain", at, "must not be empty");
         }
-        let descriptors = domain::read(&mut root, "");
+        let descriptors = domain::read(&mut root);
         root.end();
         self.domain(DomainSection { name, descriptors, at }, diagnostics);
     }
@@ -214,7 +214,7 @@ impl Reading {
         for (name, node) in root.entries("domains") {
             let path = format!("domains.{}", name.text);
             let Some(mut section) = root.inner(node, path) else { continue };
-            let descriptors = domain::read(&mut section, "");
+            let descriptors = domain::read(&mut section);
             section.end();
             let (name, at) = (name.text.clone(), name.at);
             self.domain(DomainSection { name, descriptors, at }, diagnostics);

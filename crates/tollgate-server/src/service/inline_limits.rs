@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use foldhash::fast::RandomState;
-use tollgate::Policy;
 use tollgate::shared::AnyStore;
+use tollgate::{Algorithm, Limit, Policy};
 
 use super::Defaults;
 use super::bound_rule::BoundRule;
@@ -118,6 +118,12 @@ impl InlineLimitCache {
                     return Err(RequestError::invalid(format!(
                         "namespace of {} bytes: must be at most {MAX_NAMESPACE} bytes long",
                         namespace.len()
+                    )));
+                }
+                let budget = |limit: &&Limit| limit.algorithm() == Algorithm::Budget;
+                if let Some(limit) = policy.limits().iter().find(budget) {
+                    return Err(RequestError::invalid(format!(
+                        "limit {limit}: a budget is kept for ever, so only rules may have one"
                     )));
                 }
                 if is_full {

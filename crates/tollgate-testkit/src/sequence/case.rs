@@ -9,7 +9,7 @@ use super::keys::AnyKey;
 use crate::random::Random;
 
 /// Limits of all kinds. Some share a name.
-pub(super) const LIMITS: [&str; 40] = [
+pub(super) const LIMITS: [&str; 42] = [
     "5/second",
     "7/second burst=3",
     "1/millisecond burst=4",
@@ -43,6 +43,8 @@ pub(super) const LIMITS: [&str; 40] = [
     "3/day calendar name=tier",
     "8/day calendar tz=Asia/Tokyo name=tier",
     "5/day calendar tz=America/New_York at=03:30 name=tier",
+    "7 total name=credit",
+    "12 total name=credit",
     "1000000/day burst=1000000",
     "1/365 days",
     "1000000000000/31 days fixed-window",

@@ -11,7 +11,7 @@
 //! - `limit TEXT` begins a block: a fresh key under this limit. Blank lines and lines that begin
 //!   with `#` are ignored.
 //! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`], or are written as in
-//!   `2011-12-30T10:00:00Z`, and may go back. Only the fields that are written are checked: `used N`, `left N`, `retry DURATION|never`, `reset
+//!   `2011-12-30T10:00:00Z`, and may go back. Only the fields that are written are checked: `used N`, `left N`, `retry DURATION|never|unknown`, `reset
 //!   DURATION`, each at most once.
 //! - Operations: `hit [N]`, `peek [N]`, `take N`, `charge N`, `set N`, `refund N`, `refund @LINE`
 //!   (by the receipt of the block's LINE-th `at`, from 1), `usage`, `reset`. Operations that decide
@@ -21,7 +21,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{Limit, Timestamp};
+use tollgate::{Limit, NoRetry, Outcome, Timestamp};
 
 /// The start of the times of all vectors: 2026-01-01T00:00:00Z, a Thursday.
 pub const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
@@ -74,17 +74,22 @@ pub struct Expected {
     pub reset: Option<Duration>,
 }
 
-/// A wait, or `never` if no wait helps.
+/// A wait, `never` if no wait helps, or `unknown` if only given back units help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the words of the format")]
 pub enum Retry {
     After(Duration),
     Never,
+    Unknown,
 }
 
-impl From<Option<Duration>> for Retry {
-    fn from(wait: Option<Duration>) -> Retry {
-        wait.map_or(Retry::Never, Retry::After)
+impl From<&Outcome> for Retry {
+    fn from(outcome: &Outcome) -> Retry {
+        match (outcome.retry_after(), outcome.no_retry()) {
+            (Some(wait), _) => Retry::After(wait),
+            (None, Some(NoRetry::Unknown)) => Retry::Unknown,
+            (None, _) => Retry::Never,
+        }
     }
 }
 
@@ -192,6 +197,7 @@ fn answered(answer: &str) -> Result<Expected, String> {
             "used" => fields.used.replace(number(value)?).is_some(),
             "left" => fields.left.replace(number(value)?).is_some(),
             "retry" if value == "never" => fields.retry.replace(Retry::Never).is_some(),
+            "retry" if value == "unknown" => fields.retry.replace(Retry::Unknown).is_some(),
             "retry" => fields.retry.replace(Retry::After(duration(value)?)).is_some(),
             "reset" => fields.reset.replace(duration(value)?).is_some(),
             _ => return Err(expected(field, "used, left, retry or reset")),
@@ -287,6 +293,7 @@ impl fmt::Display for Retry {
         match self {
             Retry::After(wait) => f.write_str(&show(*wait)),
             Retry::Never => f.write_str("never"),
+            Retry::Unknown => f.write_str("unknown"),
         }
     }
 }

@@ -15,7 +15,8 @@ macro_rules! files {
 
 /// All files with their names: first one for each algorithm, then recorded answers of other
 /// limiters.
-pub const FILES: [(&str, &str); 13] = files![
+pub const FILES: [(&str, &str); 14] = files![
+    "budget.txt",
     "calendar.txt",
     "elastic_window.txt",
     "fixed_window.txt",

@@ -77,7 +77,7 @@ impl Answer {
             allowed: decision.allowed(),
             used: decision.used(),
             left: decision.remaining(),
-            retry: decision.retry_after().into(),
+            retry: decision.into(),
             reset: decision.reset_after(),
         }
     }
@@ -140,7 +140,9 @@ pub fn replay(block: &Block, subject: &mut dyn Answerer) -> Result<(), String> {
             Action::Usage | Action::Reset => Op::Peek(0),
         };
         if action == Action::Reset {
-            let fresh = subject.apply(now, Op::Peek(0)).expires_at().is_none();
+            let peeked = subject.apply(now, Op::Peek(0));
+            // A budget in use never becomes fresh by itself.
+            let fresh = peeked.expires_at().is_none() && peeked.used() == 0;
             if subject.reset(now) == fresh {
                 return Err(format!("{place}: reset must be true for a key that is not fresh"));
             }

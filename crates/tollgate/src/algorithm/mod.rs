@@ -8,6 +8,7 @@
 //! A state is an `Option`. `None` is a fresh state, and a state that has expired at `now` acts as
 //! `None` in every primitive.
 
+pub mod budget;
 pub mod calendar_window;
 pub mod concurrent;
 pub mod elastic_window;
@@ -50,6 +51,8 @@ macro_rules! for_each_algorithm {
                 Gcra = 8, "gcra", gcra::GcraState;
                 /// Counts in days, weeks, months, quarters or years of a time zone.
                 CalendarWindow = 10, "calendar", calendar_window::CalendarWindowState;
+                /// Counts units that never come back by themselves.
+                Budget = 11, "budget", budget::BudgetState;
             }
             large {
                 /// Remembers each hit, and never admits more than the quota in any span of one
@@ -361,4 +364,6 @@ pub enum Aging {
     Attempts,
     /// Units count until their hold ends.
     Holds,
+    /// Units count until they are given back.
+    Never,
 }

@@ -21,6 +21,8 @@ pub struct RemoteStep {
     /// | --- | --- |
     /// | fixed window | number of the window, count |
     /// | fixed window per key, elastic window | start or expiry, count |
+    /// | calendar window | start, end, count |
+    /// | budget | count |
     /// | sliding window | start, count of the window before, count |
     /// | token bucket, leaky bucket | time, units in use, rest in parts of 1 / period of a unit |
     /// | GCRA | arrival time, rest in parts of 1 / quota of a microsecond |

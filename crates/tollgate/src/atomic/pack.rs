@@ -186,6 +186,7 @@ pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
     let too_large = match algorithm {
         Algorithm::MovingWindow => Some("a log of hits".to_owned()),
         Algorithm::Concurrent => Some("a concurrency limit".to_owned()),
+        Algorithm::Budget => Some("a budget".to_owned()),
         Algorithm::SlidingWindow if !fits(quota, 1, 37) => Some(format!("a quota of {quota}")),
         Algorithm::TokenBucket | Algorithm::LeakyBucket if !fits(burst, period, 74) => {
             Some(format!("a burst of {burst} with a period this long"))

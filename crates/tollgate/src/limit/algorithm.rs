@@ -32,7 +32,7 @@ macro_rules! names {
             /// All algorithms, in the order of the documentation.
             ///
             /// ```
-            /// assert_eq!(tollgate::Algorithm::ALL.len(), 10);
+            /// assert_eq!(tollgate::Algorithm::ALL.len(), 11);
             /// ```
             pub const ALL: [Algorithm; COUNT] = {
                 let mut all = [Algorithm::Gcra; COUNT];

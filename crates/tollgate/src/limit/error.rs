@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     PeriodOfConcurrent,
     Hold,
     HoldWithoutConcurrent,
+    PeriodOfBudget,
+    BudgetWithoutName,
     NoCalendars,
     CalendarPeriod,
     Anchor,
@@ -155,6 +157,13 @@ impl fmt::Display for LimitError {
             Kind::PeriodOfConcurrent => write!(
                 f,
                 "period of {value} ns: a concurrency limit has no period; write \"20 concurrent\""
+            ),
+            Kind::PeriodOfBudget => write!(
+                f,
+                "period of {value} ns: a budget has no period; write \"5000 total name=credit\""
+            ),
+            Kind::BudgetWithoutName => f.write_str(
+                "total: a budget needs a name, so that its count stays when the quota changes",
             ),
             Kind::Hold => write!(
                 f,

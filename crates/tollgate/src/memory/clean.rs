@@ -282,9 +282,9 @@ impl<C> Sweep<'_, C> {
         let Some(judgement) = Judgement::new(&entry.state, machine, self.now) else { return false };
         let Judgement { fresh_at, written, .. } = judgement;
         let fresh = fresh_at <= self.now;
-        // A live hold is never forgotten, however old it is.
-        let may_age = !matches!(machine, AnyMachine::Concurrent(_));
-        let unused = self.old_enough && may_age && !entry.key.replace_used(false);
+        // Live holds and budgets are never forgotten, however old they are.
+        let kept = matches!(machine, AnyMachine::Concurrent(_) | AnyMachine::Budget(_));
+        let unused = self.old_enough && !kept && !entry.key.replace_used(false);
         if !fresh && !unused {
             return false;
         }

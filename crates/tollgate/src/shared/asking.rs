@@ -60,7 +60,8 @@ impl<S: SharedStore> LimiterParts<S> {
         let limits = policy.limits();
         let prepare = |limit| store.prepare(namespace, limit);
         let holds = |limit: &Limit| {
-            AnyMachine::new(limit).aging() != Aging::Attempts && !limit.charge_denied()
+            let aging = AnyMachine::new(limit).aging();
+            !matches!(aging, Aging::Attempts | Aging::Never) && !limit.charge_denied()
         };
         Ok(LimiterParts {
             store: store.clone(),

@@ -9,7 +9,8 @@ use crate::limit::{Algorithm, Kind, Limit, LimitBuilder, LimitError};
 
 pub(super) const SEPARATORS: [char; 3] = [';', ',', '|'];
 const QUOTA: &str = "a quota in digits, as in 10/second";
-const PER: &str = "/, per or concurrent";
+const PER: &str = "/, per, concurrent or total";
+pub(super) const TOTAL: &str = "total";
 const HOLD: &str = "a time from 1 second to 24 hours";
 const PERIOD: &str = "a period from 1 millisecond to 100 years";
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
@@ -274,10 +275,16 @@ impl<'a> Scanner<'a> {
         self.blanks();
         let mut places = Places { quota: quota_at, period: self.at, ..Places::default() };
         let mut ahead = *self;
-        let (mut options, period) = if normalised(ahead.word()) == Algorithm::Concurrent.as_str() {
+        let word = normalised(ahead.word());
+        let without_period = match word.as_str() {
+            TOTAL => Some(Limit::total(quota)),
+            word if word == Algorithm::Concurrent.as_str() => Some(Limit::concurrent(quota)),
+            _ => None,
+        };
+        let (mut options, period) = if let Some(limit) = without_period {
             places.algorithm = Some(self.at);
             *self = ahead;
-            (Limit::concurrent(quota), None)
+            (limit, None)
         } else {
             self.per()?;
             self.blanks();
@@ -395,14 +402,18 @@ impl Places {
         let position = match error.broken() {
             Some(Kind::Quota | Kind::Concurrent) => Some(self.quota),
             Some(Kind::Hold | Kind::HoldWithoutConcurrent) => self.hold,
-            Some(Kind::Period | Kind::PeriodFraction | Kind::PeriodOfConcurrent) => {
-                Some(self.period)
-            }
+            Some(
+                Kind::Period
+                | Kind::PeriodFraction
+                | Kind::PeriodOfConcurrent
+                | Kind::PeriodOfBudget
+                | Kind::CalendarPeriod
+                | Kind::WithoutCalendar("unit"),
+            ) => Some(self.period),
             Some(Kind::Burst | Kind::BurstWithoutBucket | Kind::Refill) => self.burst,
             Some(Kind::ChargeDenied) => self.charge_denied,
             Some(Kind::Name) => self.name,
-            Some(Kind::NoCalendars) => self.algorithm,
-            Some(Kind::CalendarPeriod | Kind::WithoutCalendar("unit")) => Some(self.period),
+            Some(Kind::NoCalendars | Kind::BudgetWithoutName) => self.algorithm,
             Some(Kind::Anchor | Kind::AnchorWithoutMonth | Kind::WithoutCalendar("anchor")) => {
                 self.anchor
             }

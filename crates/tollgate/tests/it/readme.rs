@@ -40,6 +40,7 @@ fn readme_states_correctly_which_store_supports_which_algorithm() {
         let algorithm: Algorithm = row[0].parse().unwrap();
         let limit = match algorithm {
             Algorithm::Concurrent => Limit::concurrent(10),
+            Algorithm::Budget => Limit::total(10).name("budget"),
             _ => Limit::per_day(10).algorithm(algorithm),
         };
         let limit = limit.build().unwrap();

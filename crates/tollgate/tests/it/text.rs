@@ -213,10 +213,10 @@ fn an_error_states_the_position_the_text_found_and_the_text_expected() {
         ("_5/second", 0, r#""_5""#, QUOTA),
         ("5_/second", 0, r#""5_""#, "a number in which each _ is between two digits"),
         ("1__0/second", 0, r#""1__0""#, "a number in which each _ is between two digits"),
-        ("10", 2, "the end of the text", "/, per or concurrent"),
-        ("10 second", 3, r#""second""#, "/, per or concurrent"),
-        ("1.5/second", 1, r#"".""#, "/, per or concurrent"),
-        ("10é/second", 2, r#""é""#, "/, per or concurrent"),
+        ("10", 2, "the end of the text", "/, per, concurrent or total"),
+        ("10 second", 3, r#""second""#, "/, per, concurrent or total"),
+        ("1.5/second", 1, r#"".""#, "/, per, concurrent or total"),
+        ("10é/second", 2, r#""é""#, "/, per, concurrent or total"),
         ("10/", 3, "the end of the text", UNIT),
         ("10/fortnight", 3, r#""fortnight""#, UNIT),
         ("10/ 2 \u{433}\u{43e}\u{434}", 6, "\"\u{433}\u{43e}\u{434}\"", UNIT),
@@ -294,6 +294,24 @@ fn months_and_years_are_refused_with_advice() {
         let why = format!("found {word:?}: a year has no fixed length: say 365 days");
         assert_refused(format!("10/{word}").parse::<Limit>(), 3, &why);
     }
+}
+
+#[test]
+fn a_budget_is_a_total_with_a_name() {
+    let limit: Limit = "5_000 TOTAL name=credit".parse().unwrap();
+    assert_eq!(limit, Limit::total(5_000).name("credit").build().unwrap());
+    assert_eq!(limit.to_string(), "5000 total name=credit");
+    assert_eq!(tollgate::LimitBuilder::from(limit.clone()).build(), Ok(limit.clone()));
+    let raised: Limit = "9000 total name=credit".parse().unwrap();
+    assert_eq!(raised.identity(), limit.identity());
+    let no_name = "total: a budget needs a name, so that its count stays when the quota changes";
+    assert_refused("5000 total".parse::<Limit>(), 5, no_name);
+    let period =
+        "period of 86400000000000 ns: a budget has no period; write \"5000 total name=credit\"";
+    assert_refused("5000/day budget name=a".parse::<Limit>(), 5, period);
+    let zone = "tz: only calendar limits have it; add calendar";
+    assert_refused("5000 total name=a tz=Asia/Tokyo".parse::<Limit>(), 21, zone);
+    assert!("5000/day total name=a".parse::<Limit>().is_err());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use serde_json::Value as Json;
-use tollgate::{Decision, Limit, Outcome, seconds_up};
+use tollgate::{CalendarUnit, Decision, Limit, Outcome, seconds_up};
 use tollgate_http::{Field, LimitHeaders, PROBLEM_JSON, problem};
 
 use super::super::options::Options;
@@ -91,7 +91,7 @@ fn status(limit: &DescriptorLimit, decision: &Option<RuleDecision<'_>>) -> Descr
             code,
             current_limit: Some(RateLimit {
                 requests_per_unit: fitting(limit.quota()),
-                unit: Unit::from_period(limit.period()).into(),
+                unit: unit(limit).into(),
                 name: limit.name().unwrap_or_default().to_owned(),
             }),
             limit_remaining: fitting(outcome.remaining()),
@@ -106,6 +106,15 @@ fn status(limit: &DescriptorLimit, decision: &Option<RuleDecision<'_>>) -> Descr
         (None, _) => {
             DescriptorStatus { code, limit_remaining: u32::MAX, ..DescriptorStatus::default() }
         }
+    }
+}
+
+/// The unit of a limit. A quarter has none.
+fn unit(limit: &Limit) -> Unit {
+    match limit.calendar().map(|calendar| calendar.unit()) {
+        Some(CalendarUnit::Month) => Unit::Month,
+        Some(CalendarUnit::Year) => Unit::Year,
+        _ => Unit::from_period(limit.period()),
     }
 }
 
