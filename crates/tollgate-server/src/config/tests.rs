@@ -215,7 +215,7 @@ fn every_mistake_is_reported_with_its_place() {
         (
             "[limits.login]\nlimit = 5",
             &[
-                "t.toml:2:9: limits.login.limit: at 1: found the end of the text, expected /, per or concurrent",
+                "t.toml:2:9: limits.login.limit: at 1: found the end of the text, expected /, per, concurrent or total",
             ],
         ),
         (
