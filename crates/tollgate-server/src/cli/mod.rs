@@ -50,13 +50,13 @@ enum Command {
     /// Start the server. This is the default without a command.
     Serve(Box<serve::Serve>),
     /// Decide and charge. Exits with 0 if it is allowed, 1 if it is denied, 2 on an error
-    Hit(ask::Ask),
+    Hit(ask::Charge),
     /// Ask whether a hit would pass, without charging
     Peek(ask::Ask),
     /// Charge without checking the limit
-    Charge(ask::Ask),
-    /// Give units back
-    Refund(ask::Ask),
+    Charge(ask::Charge),
+    /// Give units back: by --receipt those of a hit, else as a correction
+    Refund(ask::Refund),
     /// Set the units in use of a key to --cost, which is required
     Set(ask::Ask),
     /// Forget a key
@@ -95,7 +95,7 @@ pub fn main() -> ExitCode {
         Command::Hit(ask) => ask.run(Asked::Hit),
         Command::Peek(ask) => ask.run(Asked::Peek),
         Command::Charge(ask) => ask.run(Asked::Charge),
-        Command::Refund(ask) => ask.run(Asked::Refund),
+        Command::Refund(refund) => refund.run(),
         Command::Set(ask) => ask.run(Asked::Set),
         Command::Reset(ask) => ask.run(Asked::Reset),
         Command::Usage(ask) => ask.run(Asked::Usage),

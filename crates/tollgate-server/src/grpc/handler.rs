@@ -132,7 +132,7 @@ impl Handler {
             let text = format!("message: not whole after {patience:?}, and no longer waited for");
             Err(Status::deadline_exceeded(text))
         })?;
-        let answer = rls::answer(&self.service, &self.options, request);
+        let answer = rls::answer(&self.service, &self.options, &head.headers, request);
         let Some(waits) = call::waits(&head.headers) else { return answer.await };
         timeout(waits, answer).await.unwrap_or_else(|_| {
             let text = format!("the caller waits {waits:?}, and the store takes longer");

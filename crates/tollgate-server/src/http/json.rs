@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limit, Outcome};
+use tollgate::{Decision, Limit, Outcome, WireReceipt};
 
+use super::key_request::KeyText;
 use crate::seconds::Seconds;
-use crate::service::{RuleDecision, Verdict};
+use crate::service::{RuleDecision, RuleRefund, Verdict};
 
 /// A text in quotes. Nearly all names need no escapes.
 fn quoted(text: &str, out: &mut String) {
@@ -26,19 +27,69 @@ fn flag(flag: bool, out: &mut String) {
     out.push_str(if flag { "true" } else { "false" });
 }
 
-/// A decision of a rule.
-pub(crate) fn decision(decision: &RuleDecision<'_>, out: &mut String) {
+/// A decision of a rule on a key, with its receipts.
+pub(super) fn decision(decision: &RuleDecision<'_>, key: &KeyText<'_>, out: &mut String) {
+    out.push('{');
+    rule_fields(decision, out);
+    receipts(decision.limits(), decision.receipts(key), out);
+    out.push('}');
+}
+
+/// The state after a refund by receipts.
+pub(super) fn refund(refund: &RuleRefund<'_>, out: &mut String) {
+    out.push('{');
+    rule_fields(&refund.decision, out);
+    if !refund.ignored.is_empty() {
+        out.push_str(",\"ignored\":");
+        list(refund.ignored.iter().copied(), out);
+    }
+    out.push('}');
+}
+
+fn rule_fields(decision: &RuleDecision<'_>, out: &mut String) {
     outcomes(decision.verdict, decision.decision.as_ref(), decision.limits(), out);
 }
 
-/// A decision, which may have no rule.
+/// The receipts of what was charged: a text for one limit, a list for several limits, nothing if
+/// nothing was charged. A refund takes the value as it is.
+pub(crate) fn receipts(
+    limits: &[Limit],
+    receipts: impl Iterator<Item = WireReceipt>,
+    out: &mut String,
+) {
+    let mut receipts = receipts.peekable();
+    if receipts.peek().is_none() {
+        return;
+    }
+    out.push_str(",\"receipt\":");
+    match receipts.next_if(|_| limits.len() == 1) {
+        Some(one) => receipt(one, out),
+        None => list(receipts, out),
+    }
+}
+
+fn list(receipts: impl Iterator<Item = WireReceipt>, out: &mut String) {
+    for (index, one) in receipts.enumerate() {
+        out.push(if index == 0 { '[' } else { ',' });
+        receipt(one, out);
+    }
+    out.push(']');
+}
+
+fn receipt(receipt: WireReceipt, out: &mut String) {
+    out.push('"');
+    receipt.push_to(out);
+    out.push('"');
+}
+
+/// The fields of a decision, which may have no rule, without braces.
 pub(crate) fn outcomes(
     verdict: Verdict,
     decision: Option<&Decision>,
     limits: &[Limit],
     out: &mut String,
 ) {
-    out.push_str("{\"allowed\":");
+    out.push_str("\"allowed\":");
     flag(verdict.passes(), out);
     out.push_str(",\"verdict\":\"");
     out.push_str(verdict.name());
@@ -59,7 +110,6 @@ pub(crate) fn outcomes(
         }
         out.push(']');
     }
-    out.push('}');
 }
 
 /// Units in use: of the headline, and of each limit where there are several.

@@ -9,6 +9,7 @@ use tollgate::{Key, KeyRef, Parts};
 
 use super::problem::Problem;
 use super::query;
+use crate::service::{Receipts, RequestError};
 
 /// A request about one key of one limit.
 #[derive(Debug, Deserialize)]
@@ -22,6 +23,11 @@ pub(super) struct KeyRequest<'a> {
     pub(super) key: KeyText<'a>,
     /// Units. Default: 1.
     pub(super) cost: Option<u64>,
+    /// The receipts of a refund.
+    #[serde(borrow)]
+    pub(super) receipt: Option<ReceiptTexts<'a>>,
+    /// The units to give back for each receipt. Default: all that it charged.
+    pub(super) units: Option<u64>,
     #[serde(borrow, default)]
     pub(super) namespace: Cow<'a, str>,
     /// The operation, in lists.
@@ -117,6 +123,44 @@ impl<'de> Visitor<'de> for KeyVisitor {
     }
 }
 
+/// The texts of receipts: one, or a list of them.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "receipt: expected a text or a list of texts")]
+pub(super) enum ReceiptTexts<'a> {
+    One(#[serde(borrow)] Cow<'a, str>),
+    Several(Vec<String>),
+}
+
+impl KeyRequest<'_> {
+    /// Refuses fields that the operation does not have.
+    pub(super) fn check(&self, verb: Verb) -> Result<(), Problem> {
+        match (&self.receipt, self.units, self.cost) {
+            (None, Some(units), _) => Err(Problem::wrong(format!(
+                "units {units}: only with a receipt; without one, refund takes cost"
+            ))),
+            (Some(_), ..) if verb != Verb::Refund => {
+                Err(Problem::wrong("receipt: only refund takes it"))
+            }
+            (Some(_), _, Some(cost)) => {
+                Err(Problem::wrong(format!("cost {cost}: not with a receipt, which takes units")))
+            }
+            (None, None, _) | (Some(_), _, None) => Ok(()),
+        }
+    }
+
+    /// The receipts of a refund.
+    pub(super) fn receipts(&self) -> Result<Option<Receipts>, RequestError> {
+        let receipts = match &self.receipt {
+            None => return Ok(None),
+            Some(ReceiptTexts::One(text)) => Receipts::read([&**text], self.units)?,
+            Some(ReceiptTexts::Several(texts)) => {
+                Receipts::read(texts.iter().map(String::as_str), self.units)?
+            }
+        };
+        Ok(Some(receipts))
+    }
+}
+
 /// A list of requests.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +180,7 @@ impl<'a> KeyRequest<'a> {
 
     fn from_query(text: &'a str) -> Result<KeyRequest<'a>, Problem> {
         let (mut limit, mut keys, mut cost, mut namespace) = (None, Vec::new(), None, None);
+        let (mut receipts, mut units) = (Vec::new(), None);
         for pair in query::pairs(text) {
             let (name, value) = pair?;
             match &*name {
@@ -148,9 +193,11 @@ impl<'a> KeyRequest<'a> {
                 "key" => keys.push(value),
                 "cost" => query::put(&mut cost, "cost", number("cost", &value)?)?,
                 "namespace" => query::put(&mut namespace, "namespace", value)?,
+                "receipt" => receipts.push(value.into_owned()),
+                "units" => query::put(&mut units, "units", number("units", &value)?)?,
                 _ => {
                     return Err(Problem::wrong(format!(
-                        "parameter {name:?}: unknown; expected limit, key, cost or namespace"
+                        "parameter {name:?}: unknown; expected limit, key, cost, namespace, receipt or units"
                     )));
                 }
             }
@@ -162,7 +209,8 @@ impl<'a> KeyRequest<'a> {
             _ => KeyText::Several(keys),
         };
         let namespace = namespace.unwrap_or_default();
-        Ok(KeyRequest { limit, key, cost, namespace, operation: None })
+        let receipt = (!receipts.is_empty()).then_some(ReceiptTexts::Several(receipts));
+        Ok(KeyRequest { limit, key, cost, receipt, units, namespace, operation: None })
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) use body::read as read_body;
 pub(crate) use browser::Browsers;
 pub(crate) use connection::Talk;
 pub(crate) use front::unauthorized;
-pub(crate) use json::outcomes as outcomes_json;
+pub(crate) use json::{outcomes as outcomes_json, receipts as receipts_json};
 pub(crate) use key_request::KeyText;
 pub(crate) use problem::Problem;
 pub(crate) use reply::{Reply, bytes, of_json};

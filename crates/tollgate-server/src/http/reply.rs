@@ -6,6 +6,7 @@ use http_body_util::Full;
 use tollgate_http::Headers;
 
 use super::json;
+use super::key_request::KeyText;
 use crate::service::RuleDecision;
 
 /// The body of every response, complete.
@@ -28,10 +29,10 @@ pub(crate) fn of_json(status: StatusCode, mut body: String) -> Response<Reply> {
 }
 
 /// A decision: 200 if it passes, 429 if not, with the headers for clients.
-pub(crate) fn decision(decision: &RuleDecision<'_>) -> Response<Reply> {
+pub(super) fn decision(decision: &RuleDecision<'_>, key: &KeyText<'_>) -> Response<Reply> {
     let status = if decision.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
-    let mut body = String::with_capacity(192);
-    json::decision(decision, &mut body);
+    let mut body = String::with_capacity(288);
+    json::decision(decision, key, &mut body);
     let mut response = of_json(status, body);
     rate_limit(decision, response.headers_mut());
     response

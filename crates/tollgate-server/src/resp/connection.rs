@@ -286,13 +286,13 @@ async fn run(
     let format = command.format;
     // No future is made where that is possible: making one takes longer than a hit on memory.
     if let Some(decision) = service.try_now(&rule, key, operation) {
-        format.write(&decision, reply);
+        format.write(&decision, key, reply);
         return 0;
     }
     let mut decision = pin!(service.execute(&rule, key, operation));
     let polled = poll_fn(|cx| Poll::Ready(decision.as_mut().poll(cx))).await;
     if let Poll::Ready(decision) = polled {
-        write(format, &decision, reply);
+        write(format, &decision, key, reply);
         return 0;
     }
     let (mut waiting, taken) = gather(service, session, behind);
@@ -308,7 +308,7 @@ async fn run(
     })
     .await;
     if let Some(decision) = first {
-        write(format, &decision, reply);
+        write(format, &decision, key, reply);
     }
     waiting.write(reply.out);
     taken

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Outcome, Timestamp, seconds_up};
+use tollgate::{Decision, Outcome, Timestamp, WireReceipt, seconds_up};
 
 use super::reply::Reply;
-use crate::service::{RequestError, RequestErrorKind, RuleDecision};
+use crate::service::{RequestError, RequestErrorKind, RuleDecision, RuleRefund};
 
 /// The format of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(super) enum ReplyFormat {
     Throttlecrab,
     /// All fields with their names.
     Fields,
+    /// All fields, and the receipts of what was charged.
+    FieldsAndReceipts,
     /// 1 if the hit passes, else 0.
     Passes,
     /// Units in use.
@@ -26,11 +28,16 @@ pub(super) enum ReplyFormat {
 const NONE: i64 = -1;
 
 impl ReplyFormat {
-    pub(super) fn write(self, decision: &RuleDecision<'_>, reply: &mut Reply<'_>) {
+    /// Writes a decision on this key.
+    pub(super) fn write(self, decision: &RuleDecision<'_>, key: &[u8], reply: &mut Reply<'_>) {
         match self {
             ReplyFormat::RedisCell => redis_cell(decision, reply),
             ReplyFormat::Throttlecrab => throttlecrab(decision, reply),
-            ReplyFormat::Fields => fields(decision, reply),
+            ReplyFormat::Fields => fields(decision, None, reply),
+            ReplyFormat::FieldsAndReceipts => {
+                let receipts = decision.receipts(key).collect();
+                fields(decision, Some(("receipt", receipts)), reply);
+            }
             ReplyFormat::Passes => reply.integer(i64::from(decision.passes())),
             ReplyFormat::Usage => {
                 reply.count(decision.decision.as_ref().map_or(0, Decision::used));
@@ -71,10 +78,15 @@ fn seconds(at: Timestamp, now: Timestamp) -> i64 {
     i64::try_from(seconds_up(at.since(now))).unwrap_or(i64::MAX)
 }
 
-fn fields(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
+/// All fields, and a list of receipts with the name of its field.
+fn fields(
+    rule: &RuleDecision<'_>,
+    receipts: Option<(&str, Vec<WireReceipt>)>,
+    reply: &mut Reply<'_>,
+) {
     let outcomes = rule.outcomes();
     let several = outcomes.len() > 1;
-    reply.map(if several { 11 } else { 10 });
+    reply.map(10 + usize::from(several) + usize::from(receipts.is_some()));
     reply.bulk(b"verdict");
     reply.bulk(rule.verdict.name().as_bytes());
     reply.bulk(b"allowed");
@@ -110,6 +122,21 @@ fn fields(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
             numbers(outcome, reply);
         }
     }
+    if let Some((name, receipts)) = receipts {
+        reply.bulk(name.as_bytes());
+        reply.array(receipts.len());
+        let mut text = String::with_capacity(WireReceipt::LENGTH);
+        for receipt in receipts {
+            text.clear();
+            receipt.push_to(&mut text);
+            reply.bulk(text.as_bytes());
+        }
+    }
+}
+
+/// The state after a refund by receipts.
+pub(super) fn refund(refund: RuleRefund<'_>, reply: &mut Reply<'_>) {
+    fields(&refund.decision, Some(("ignored", refund.ignored)), reply);
 }
 
 const NUMBERS: [&[u8]; 6] =
@@ -139,7 +166,13 @@ fn numbers(outcome: &Outcome, reply: &mut Reply<'_>) {
     }
 }
 
-pub(super) fn all(decisions: &[RuleDecision<'_>], reply: &mut Reply<'_>) {
+/// The decisions on hits of which all are charged or none, each with its key.
+pub(super) fn all<'k>(
+    decisions: &[RuleDecision<'_>],
+    keys: impl Iterator<Item = &'k [u8]>,
+    format: ReplyFormat,
+    reply: &mut Reply<'_>,
+) {
     let allowed = decisions.iter().all(RuleDecision::passes);
     reply.map(3);
     reply.bulk(b"allowed");
@@ -148,8 +181,8 @@ pub(super) fn all(decisions: &[RuleDecision<'_>], reply: &mut Reply<'_>) {
     reply.integer(longest_wait(decisions));
     reply.bulk(b"items");
     reply.array(decisions.len());
-    for decision in decisions {
-        fields(decision, reply);
+    for (decision, key) in decisions.iter().zip(keys) {
+        format.write(decision, key, reply);
     }
 }
 

@@ -7,7 +7,9 @@ use super::reply_format::{self, ReplyFormat};
 use super::trace::Traced;
 use super::waiting::WaitingCommands;
 use crate::observe;
-use crate::service::{BoundRule, Operation, RequestError, RuleDecision, RuleHit, Service};
+use crate::service::{
+    BoundRule, Operation, Receipts, RequestError, RuleDecision, RuleHit, Service,
+};
 
 /// A command that needs the store. `K` is a key: borrowed from the bytes of the client, or owned by
 /// a command that waits.
@@ -27,6 +29,12 @@ pub(super) enum Action<K> {
     Reset {
         rule: Arc<BoundRule>,
         key: K,
+    },
+    /// A refund by receipts.
+    Refund {
+        rule: Arc<BoundRule>,
+        key: K,
+        receipts: Receipts,
     },
     /// Hits, all or nothing.
     All(Vec<KeyHit<K>>),
@@ -50,6 +58,9 @@ impl StoreCommand<&[u8]> {
                 Action::Execute { rule, key: key.into(), operation }
             }
             Action::Reset { rule, key } => Action::Reset { rule, key: key.into() },
+            Action::Refund { rule, key, receipts } => {
+                Action::Refund { rule, key: key.into(), receipts }
+            }
             Action::All(hits) => Action::All(hits.into_iter().map(hit).collect()),
             Action::Each(hits) => Action::Each(hits.into_iter().map(|one| one.map(hit)).collect()),
         };
@@ -61,7 +72,9 @@ impl StoreCommand<OwnedBytes> {
     /// The keys whose counters it may change.
     pub(super) fn keys(&self) -> Vec<OwnedBytes> {
         match &self.action {
-            Action::Execute { key, .. } | Action::Reset { key, .. } => vec![key.clone()],
+            Action::Execute { key, .. }
+            | Action::Reset { key, .. }
+            | Action::Refund { key, .. } => vec![key.clone()],
             Action::All(hits) => hits.iter().map(|(_, key, _)| key.clone()).collect(),
             Action::Each(hits) => hits.iter().flatten().map(|(_, key, _)| key.clone()).collect(),
         }
@@ -72,19 +85,28 @@ impl StoreCommand<OwnedBytes> {
         match self.action {
             Action::Execute { rule, key, operation } => {
                 let decision = service.execute(&rule, &key[..], operation).await;
-                write(self.format, &decision, reply);
+                write(self.format, &decision, &key, reply);
             }
             Action::Reset { rule, key } => match rule.reset(&key[..]).await {
                 Ok(was_there) => reply.integer(i64::from(was_there)),
                 Err(error) => reply_format::error(&error, reply),
             },
+            Action::Refund { rule, key, receipts } => {
+                match service.refund_receipts(&rule, &key[..], &receipts).await {
+                    Ok(refund) => reply_format::refund(refund, reply),
+                    Err(error) => reply_format::error(&error, reply),
+                }
+            }
             Action::All(hits) => {
                 let hits: Vec<_> = hits
                     .iter()
                     .map(|(rule, key, cost)| RuleHit { rule, key: &key[..], cost: *cost })
                     .collect();
                 match service.hit_all(&hits).await {
-                    Ok(decisions) => reply_format::all(&decisions, reply),
+                    Ok(decisions) => {
+                        let keys = hits.iter().map(|hit| hit.key);
+                        reply_format::all(&decisions, keys, self.format, reply);
+                    }
                     Err(error) => reply_format::error(&error, reply),
                 }
             }
@@ -125,10 +147,11 @@ fn each(
 pub(super) fn write(
     format: ReplyFormat,
     decision: &Result<RuleDecision<'_>, RequestError>,
+    key: &[u8],
     reply: &mut Reply<'_>,
 ) {
     match decision {
-        Ok(decision) => format.write(decision, reply),
+        Ok(decision) => format.write(decision, key, reply),
         Err(error) => reply_format::error(error, reply),
     }
 }

@@ -7,6 +7,7 @@ mod error;
 mod hit_all;
 mod inline_limits;
 mod operation;
+mod refund;
 mod resolve;
 mod rule_decision;
 
@@ -15,6 +16,7 @@ pub use domain::{DescriptorEntry, DescriptorKey, Match};
 pub use error::{RequestError, RequestErrorKind};
 pub use hit_all::RuleHit;
 pub use operation::Operation;
+pub use refund::{Receipts, RuleRefund};
 pub use rule_decision::{RuleDecision, Verdict};
 
 use std::collections::{HashMap, HashSet};

@@ -14,7 +14,7 @@ pub enum Operation {
     Take(u64),
     /// Charge whatever is left.
     Charge(u64),
-    /// Give units back.
+    /// Give units back without a receipt, as a correction.
     Refund(u64),
     /// Set the units in use.
     Set(u64),

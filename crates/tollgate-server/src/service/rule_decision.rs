@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::shared::{AnyStore, SharedLimiter};
-use tollgate::{Decision, Limit, Outcome};
+use tollgate::{Decision, Key, Limit, Outcome, WireReceipt};
 use tollgate_http::{HeaderFigures, Headers, LimitHeaders};
 
 /// The limits of a rule on the store, with their headers.
@@ -94,6 +94,13 @@ impl<'r> RuleDecision<'r> {
     #[must_use]
     pub fn limits(&self) -> &'r [Limit] {
         self.limiter.map_or(&[], |limiter| limiter.limiter.limits())
+    }
+
+    /// The receipts of the decision on this key: one for each limit that was charged.
+    pub fn receipts<K: Key + Copy>(&self, key: K) -> impl Iterator<Item = WireReceipt> {
+        let made = self.limiter.zip(self.decision.as_ref());
+        made.into_iter()
+            .flat_map(move |(limiter, decision)| limiter.limiter.wire_receipts(key, decision))
     }
 
     /// The numbers of the headers that describe the decision, if there are any.

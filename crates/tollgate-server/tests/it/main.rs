@@ -11,6 +11,7 @@ mod grpc;
 mod http;
 mod operate;
 mod readme;
+mod receipts;
 mod replay;
 mod resp;
 mod server;

@@ -66,6 +66,43 @@ pub(super) struct Ask {
     /// Print JSON instead of a line for people
     #[arg(long)]
     json: bool,
+
+    #[arg(skip)]
+    refund: RefundBy,
+}
+
+/// `tollgate hit` and `tollgate charge`.
+#[derive(Args, Debug)]
+pub(super) struct Charge {
+    #[command(flatten)]
+    ask: Ask,
+
+    /// Print the receipts too, on a line for each limit; JSON always has them
+    #[arg(long)]
+    receipt: bool,
+}
+
+/// `tollgate refund`.
+#[derive(Args, Debug)]
+pub(super) struct Refund {
+    #[command(flatten)]
+    ask: Ask,
+
+    #[command(flatten)]
+    by: RefundBy,
+}
+
+/// The receipts of a refund.
+#[derive(Args, Debug, Default)]
+struct RefundBy {
+    /// The receipt of a hit; several may be given. Without one the refund is a correction of --cost
+    /// units, as if they were charged now
+    #[arg(long, value_name = "RECEIPT", conflicts_with = "cost")]
+    receipt: Vec<String>,
+
+    /// The units to give back for each receipt, instead of all that it charged
+    #[arg(long, requires = "receipt")]
+    units: Option<u64>,
 }
 
 /// The server or store that is asked.
@@ -115,6 +152,17 @@ impl Ask {
 
     /// Asks, and returns the exit code: 0 allowed, 1 denied.
     pub(super) fn run(&self, asked: Asked) -> Result<ExitCode, Box<dyn Error>> {
+        let report = self.report(asked)?;
+        let line = if self.json { report.json() } else { report.to_string() };
+        self.print(&report, line)
+    }
+
+    fn print(&self, report: &Report, text: String) -> Result<ExitCode, Box<dyn Error>> {
+        say(&(text + "\n"))?;
+        Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn report(&self, asked: Asked) -> Result<Report, Box<dyn Error>> {
         if asked == Asked::Set && self.cost.is_none() {
             return Err("set: --cost is missing: how many units are in use from now on".into());
         }
@@ -127,12 +175,28 @@ impl Ask {
             }
         };
         let report = runtime.block_on(async { tokio::time::timeout(*timeout, report).await });
-        let report = report.map_err(|_| match store {
+        report.map_err(|_| match store {
             Some(url) => format!("store {:?}: no answer within {timeout:?}", without_secrets(url)),
             None => format!("server {server:?}: no answer within {timeout:?}"),
-        })??;
-        let line = if self.json { report.json() } else { report.to_string() };
-        say(&(line + "\n"))?;
-        Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        })?
+    }
+}
+
+impl Charge {
+    /// Asks and prints the receipts. The exit code is that of [`Ask::run`].
+    pub(super) fn run(&self, asked: Asked) -> Result<ExitCode, Box<dyn Error>> {
+        if !self.receipt || self.ask.json {
+            return self.ask.run(asked);
+        }
+        let report = self.ask.report(asked)?;
+        let receipts = report.receipts().map(|receipt| format!("\nreceipt {receipt}"));
+        let text = report.to_string() + &receipts.collect::<String>();
+        self.ask.print(&report, text)
+    }
+}
+
+impl Refund {
+    pub(super) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        Ask { refund: self.by, ..self.ask }.run(Asked::Refund)
     }
 }

@@ -17,6 +17,16 @@ impl Report {
         self.0.to_string()
     }
 
+    /// The receipts of what was charged.
+    pub(super) fn receipts(&self) -> impl Iterator<Item = &str> {
+        let receipts = match self.0.get("receipt") {
+            Some(Value::Array(several)) => &several[..],
+            Some(one) => std::slice::from_ref(one),
+            None => &[],
+        };
+        receipts.iter().filter_map(Value::as_str)
+    }
+
     fn number(&self, field: &str) -> Option<&Value> {
         self.0.get(field).filter(|value| value.is_number())
     }
@@ -46,6 +56,10 @@ impl fmt::Display for Report {
         {
             write!(f, ", as good as new in {reset} s")?;
         }
+        if let Some(Value::Array(ignored)) = self.0.get("ignored") {
+            let count = ignored.len();
+            write!(f, "; {count} receipts ignored: only the process that issued them can refund")?;
+        }
         Ok(())
     }
 }
@@ -70,6 +84,10 @@ mod tests {
                 "denied: 2 of 2 left, this cost never fits",
             ),
             (r#"{"allowed":true,"verdict":"exempt"}"#, "exempt"),
+            (
+                r#"{"allowed":true,"verdict":"allowed","ignored":["AQ"]}"#,
+                "allowed; 1 receipts ignored: only the process that issued them can refund",
+            ),
             (r#"{"reset":true}"#, "forgotten"),
             (r#"{"used":[1,2]}"#, "[1,2] in use"),
         ] {

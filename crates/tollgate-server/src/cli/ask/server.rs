@@ -5,7 +5,7 @@ use std::error::Error;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Ask, Asked, Client, Report, To};
+use super::{Ask, Asked, Client, RefundBy, Report, To};
 
 pub(super) async fn ask(asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
     let To { server, .. } = &ask.to;
@@ -14,8 +14,14 @@ pub(super) async fn ask(asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error
         [one] => json!(one),
         several => json!(several),
     };
-    let question =
-        json!({"limit": ask.limit, "key": key, "cost": ask.cost(), "namespace": ask.namespace});
+    let mut question = json!({"limit": ask.limit, "key": key, "namespace": ask.namespace});
+    match &ask.refund {
+        RefundBy { receipt, .. } if receipt.is_empty() => question["cost"] = json!(ask.cost()),
+        RefundBy { receipt, units } => {
+            question["receipt"] = json!(receipt);
+            question["units"] = json!(units);
+        }
+    }
     let response = client.post(asked.path(), question.to_string()).await?;
     let answer: Value = serde_json::from_slice(response.body()).map_err(|_| {
         format!("server {server:?}: {} and no JSON; is that the HTTP port?", response.status())

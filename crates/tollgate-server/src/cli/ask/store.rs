@@ -4,11 +4,11 @@ use std::error::Error;
 
 use serde_json::Value;
 use tollgate::shared::{AnyStore, SharedLimiter};
-use tollgate::{Parts, Policy};
+use tollgate::{Decision, Parts, Policy};
 
-use super::{Ask, Asked, Report};
-use crate::http::outcomes_json;
-use crate::service::{Operation, Verdict};
+use super::{Ask, Asked, RefundBy, Report};
+use crate::http::{outcomes_json, receipts_json};
+use crate::service::{Operation, Receipts, Verdict};
 
 pub(super) async fn ask(url: &str, asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
     let policy: Policy = ask.limit.parse().map_err(|error| {
@@ -18,8 +18,8 @@ pub(super) async fn ask(url: &str, asked: Asked, ask: &Ask) -> Result<Report, Bo
     let limiter = SharedLimiter::new(&store, &ask.namespace, policy)?;
     let parts: Vec<&str> = ask.key.iter().map(String::as_str).collect();
     match &parts[..] {
-        [one] => of(&limiter, *one, asked, ask.cost()).await,
-        several => of(&limiter, Parts(several), asked, ask.cost()).await,
+        [one] => of(&limiter, *one, asked, ask).await,
+        several => of(&limiter, Parts(several), asked, ask).await,
     }
 }
 
@@ -27,12 +27,16 @@ async fn of(
     limiter: &SharedLimiter<AnyStore>,
     key: impl tollgate::Key,
     asked: Asked,
-    cost: u64,
+    ask: &Ask,
 ) -> Result<Report, Box<dyn Error>> {
+    let cost = ask.cost();
     let operation = match asked {
         Asked::Hit => Operation::Hit(cost),
         Asked::Peek => Operation::Peek(cost),
         Asked::Charge => Operation::Charge(cost),
+        Asked::Refund if !ask.refund.receipt.is_empty() => {
+            return refund(limiter, key, &ask.refund).await;
+        }
         Asked::Refund => Operation::Refund(cost),
         Asked::Set => Operation::Set(cost),
         Asked::Reset => return Ok(Report(serde_json::json!({"reset": limiter.reset(key).await?}))),
@@ -46,9 +50,30 @@ async fn of(
             return Ok(Report(serde_json::json!({"used": used})));
         }
     };
-    let decision = operation.run(limiter, key).await?;
+    let decision = operation.run(limiter, &key).await?;
+    let mut json = fields(limiter, &decision);
+    receipts_json(limiter.limits(), limiter.wire_receipts(key, &decision), &mut json);
+    Ok(Report(serde_json::from_str(&(json + "}"))?))
+}
+
+async fn refund(
+    limiter: &SharedLimiter<AnyStore>,
+    key: impl tollgate::Key,
+    RefundBy { receipt, units }: &RefundBy,
+) -> Result<Report, Box<dyn Error>> {
+    let receipts = Receipts::read(receipt.iter().map(String::as_str), *units)?;
+    let refund = limiter.refund_wire_receipts(key, &receipts.list, receipts.units).await?;
+    let mut report: Value = serde_json::from_str(&(fields(limiter, &refund.decision) + "}"))?;
+    if !refund.ignored.is_empty() {
+        report["ignored"] = refund.ignored.iter().map(ToString::to_string).collect();
+    }
+    Ok(Report(report))
+}
+
+/// The fields of a decision as JSON, without the last brace.
+fn fields(limiter: &SharedLimiter<AnyStore>, decision: &Decision) -> String {
     let verdict = if decision.allowed() { Verdict::Allowed } else { Verdict::Denied };
-    let mut json = String::new();
-    outcomes_json(verdict, Some(&decision), limiter.limits(), &mut json);
-    Ok(Report(serde_json::from_str(&json)?))
+    let mut json = "{".to_owned();
+    outcomes_json(verdict, Some(decision), limiter.limits(), &mut json);
+    json
 }

@@ -58,13 +58,11 @@ pub(super) async fn all<'a>(
     if open && !passes(limits, &decisions) {
         for (index, found, cost) in hits {
             let key = &found.key;
-            if decisions[index]
-                .as_ref()
-                .is_some_and(|decision| decision.verdict == Verdict::Allowed)
+            if let Some(charged) = &decisions[index]
+                && charged.verdict == Verdict::Allowed
                 && !found.rule.charges_denied(key)
             {
-                let back = Operation::Refund(cost);
-                let _ = service.execute(&found.rule, key, back).await?;
+                service.give_back(&found.rule, key, cost, charged).await?;
             }
         }
     }
@@ -143,7 +141,7 @@ async fn in_turn<'a>(
         }
         for (hit, charged) in hits.iter().zip(&decisions) {
             if charged.verdict == Verdict::Allowed && !hit.charges_denied() {
-                let _ = service.execute(hit.rule, &hit.key, Operation::Refund(hit.cost)).await?;
+                service.give_back(hit.rule, hit.key, hit.cost, charged).await?;
             }
         }
         decisions.push(decision?);

@@ -7,6 +7,7 @@ mod failures;
 mod headers;
 mod health;
 mod hostile;
+mod receipts;
 mod reflection;
 mod stop;
 mod together;

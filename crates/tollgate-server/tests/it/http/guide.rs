@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::receipts::without_receipts;
 use crate::server::Server;
 
 const GUIDE: &str = include_str!("../../../../../guides/http-api.md");
@@ -13,9 +14,10 @@ fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
     blocks.into_iter().map(|rest| rest.split_once("```").unwrap().0)
 }
 
-/// The text with 0 for every time, because times depend on the speed of the machine.
+/// The text with 0 for every time and R for every receipt, because both depend on the speed of the
+/// machine.
 fn without_times(text: &str) -> String {
-    let mut text = text.replace('\r', "");
+    let mut text = without_receipts(&text.replace('\r', ""));
     for name in ["\"retry_after\":", "\"reset_after\":", ";t="] {
         let parts: Vec<_> = text.split(name).collect();
         let rest = parts[1..].iter().map(|part| {
