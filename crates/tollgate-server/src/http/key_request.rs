@@ -23,8 +23,9 @@ pub(super) struct KeyRequest<'a> {
     pub(super) key: KeyText<'a>,
     /// Units. Default: 1.
     pub(super) cost: Option<u64>,
-    /// The receipts of a refund.
-    #[serde(borrow)]
+    /// The receipts of a refund. `null` is an error: a client that has lost its receipt must not make
+    /// a correction.
+    #[serde(borrow, default, deserialize_with = "not_null")]
     pub(super) receipt: Option<ReceiptTexts<'a>>,
     /// The units to give back for each receipt. Default: all that it charged.
     pub(super) units: Option<u64>,
@@ -129,6 +130,12 @@ impl<'de> Visitor<'de> for KeyVisitor {
 pub(super) enum ReceiptTexts<'a> {
     One(#[serde(borrow)] Cow<'a, str>),
     Several(Vec<String>),
+}
+
+fn not_null<'de: 'a, 'a, D: Deserializer<'de>>(
+    json: D,
+) -> Result<Option<ReceiptTexts<'a>>, D::Error> {
+    ReceiptTexts::deserialize(json).map(Some)
 }
 
 impl KeyRequest<'_> {
