@@ -44,8 +44,8 @@ impl Job {
         if let ([call], [state]) = (&self.calls[..], &mut *states) {
             return vec![call.machine.act(state, now, call.act)];
         }
-        let costs = self.calls.iter().map(CellCall::cost);
-        let Ok(outcomes): Result<_, Infallible> = hit_together(costs, |call, act| {
+        let parts = self.calls.iter().map(|call| call.machine.part(call.cost()));
+        let Ok(outcomes): Result<_, Infallible> = hit_together(parts, |call, act| {
             Ok(self.calls[call].machine.act(&mut states[call], now, act))
         });
         outcomes

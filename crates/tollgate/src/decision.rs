@@ -165,6 +165,40 @@ impl Decision {
         self.index
     }
 
+    /// Returns whether the key is banned: see [`Limit::ban`](crate::Limit::ban). Such a decision is
+    /// a denial, and the ban is its headline.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().limiter("1/minute; ban after=2/minute for=1h")?;
+    /// assert!(!limiter.hit("a").banned());
+    /// assert!(!limiter.hit("a").banned(), "the first denial");
+    /// let banned = limiter.hit("a");
+    /// assert!(banned.banned() && !banned.allowed());
+    /// assert_eq!(banned.retry_after(), Some(Duration::from_secs(3600)));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn banned(&self) -> bool {
+        self.headline.banned()
+    }
+
+    /// Returns the index of the limit to name in an answer: that of the headline, and for a ban, which
+    /// is no quota, that of the limit before it.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().limiter("9/minute; ban after=1/minute for=1h")?;
+    /// let banned = limiter.hit_n("a", 10);
+    /// assert_eq!((banned.headline_index(), banned.named_index()), (1, 0));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn named_index(&self) -> usize {
+        if self.banned() { self.index.saturating_sub(1) } else { self.index }
+    }
+
     /// Returns all figures of the headline. This is cheaper than calls of several single methods,
     /// each of which computes its figure anew.
     ///
@@ -362,9 +396,29 @@ impl Decision {
 fn headline_index(outcomes: &[Outcome]) -> usize {
     // A denial without a wait never passes, so it counts as the longest wait.
     let wait = |outcome: &Outcome| outcome.retry_after().map_or((1, Duration::ZERO), |w| (0, w));
-    let denying = (0..outcomes.len()).filter(|index| !outcomes[*index].allowed());
-    // `max_by_key` returns the last of equal elements, so iterate backwards.
-    let longest = denying.rev().max_by_key(|index| wait(&outcomes[*index]));
-    let least = || (0..outcomes.len()).min_by_key(|index| outcomes[*index].remaining());
-    longest.or_else(least).unwrap_or(0)
+    let longest = |belongs: fn(&Outcome) -> bool| {
+        let denying = (0..outcomes.len()).filter(|index| belongs(&outcomes[*index]));
+        // `max_by_key` returns the last of equal elements, so iterate backwards.
+        denying.rev().max_by_key(|index| wait(&outcomes[*index]))
+    };
+    // While a key is banned, the other limits were not asked.
+    let denying = longest(Outcome::banned).or_else(|| longest(|outcome| !outcome.allowed()));
+    let counting = || (0..outcomes.len()).filter(|index| !outcomes[*index].is_ban());
+    let least = || counting().min_by_key(|index| outcomes[*index].remaining());
+    denying.or_else(least).unwrap_or(0)
+}
+
+/// Returns the largest cost that all limits of a policy would pass.
+pub(crate) fn room(outcomes: &[Outcome]) -> u64 {
+    if outcomes.iter().any(Outcome::banned) {
+        return 0;
+    }
+    let counting = outcomes.iter().filter(|outcome| !outcome.is_ban());
+    counting.map(Outcome::remaining).min().unwrap_or_default()
+}
+
+/// Returns the units in use that a decision on the limits without the ban shows. A ban has no units.
+pub(crate) fn usage(outcomes: &[Outcome]) -> u64 {
+    let counting = outcomes.iter().filter(|outcome| !outcome.is_ban());
+    Decision::from_outcomes(counting.copied().collect()).map_or(0, |decision| decision.used())
 }

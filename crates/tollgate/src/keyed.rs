@@ -77,6 +77,11 @@ impl Overflow {
             let _ = machine.apply(&mut full, now, Op::Charge(machine.capacity()));
             return machine.act(&mut full, now, act).with_source(Source::Overflow);
         }
+        if machine.is_ban() {
+            // One key's denials must never ban another key.
+            let unknown = machine.apply(&mut None, now, Op::Peek(0));
+            return unknown.with_source(Source::Overflow);
+        }
         let mut state = lock(&self.state);
         let decision = machine.act(&mut state, now, act);
         if state.is_some() {

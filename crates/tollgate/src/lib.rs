@@ -102,6 +102,9 @@ const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs
 #[doc = include_str!("../../../guides/choose-an-algorithm.md")]
 mod choose_an_algorithm {}
 #[cfg(doctest)]
+#[doc = include_str!("../../../guides/ban-repeat-offenders.md")]
+mod ban_repeat_offenders {}
+#[cfg(doctest)]
 #[doc = include_str!("../../../guides/choose-a-store.md")]
 mod choose_a_store {}
 #[cfg(all(doctest, feature = "calendar"))]

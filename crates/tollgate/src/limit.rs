@@ -1,6 +1,7 @@
 //! Limits as plain data.
 
 mod algorithm;
+mod ban;
 mod describe;
 mod error;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use crate::calendar::{Calendar, CalendarUnit, Weekday, Zone};
 
 pub use algorithm::Algorithm;
+pub(crate) use ban::{BanSpans, BanTerms};
 pub use describe::Description;
 pub(crate) use error::Kind;
 pub use error::LimitError;
@@ -44,6 +46,8 @@ const MAX_HOLD: u64 = 24 * 3600 * 1_000_000;
 pub struct Limit {
     rate: Rate,
     name: Option<Box<str>>,
+    /// The identities of the limits that a ban in a policy watches.
+    watched: Option<Box<str>>,
 }
 
 /// The numbers of a limit: everything but its name.
@@ -59,6 +63,8 @@ pub(crate) struct Rate {
     pub(crate) charge_denied: bool,
     /// The calendar of a limit that counts in calendar windows.
     pub(crate) calendar: Option<Calendar>,
+    /// What only bans have.
+    pub(crate) ban: Option<BanTerms>,
 }
 
 impl Limit {
@@ -88,6 +94,7 @@ impl Limit {
             week_start: None,
             anchor: None,
             at: None,
+            ban: None,
         }
     }
 
@@ -278,8 +285,9 @@ impl Limit {
 
     /// Returns the text that identifies the counters of this limit in every store. A limit with a
     /// name is identified by name, algorithm and period, so its quota can change and the counters
-    /// stay. A limit without a name is identified by its whole definition. The period of a calendar
-    /// limit is its unit, so time zone and anchor can change too.
+    /// stay. A limit without a name is identified by its whole definition, and a ban in a policy
+    /// by the identities of the limits that it watches too. The period of a calendar limit is its
+    /// unit, so time zone and anchor can change too.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -291,16 +299,20 @@ impl Limit {
     /// ```
     #[must_use]
     pub fn identity(&self) -> String {
-        let Rate { algorithm, quota, period, burst, charge_denied, calendar } = self.rate;
-        match &self.name {
+        let Rate { algorithm, quota, period, burst, charge_denied, calendar, ban } = self.rate;
+        match (&self.name, ban) {
             // The slots of a named limit stay if holds get another time to live.
-            Some(name) if matches!(algorithm, Algorithm::Concurrent | Algorithm::Budget) => {
+            (Some(name), _) if matches!(algorithm, Algorithm::Concurrent | Algorithm::Budget) => {
                 format!("{algorithm}:n:{name}")
             }
             // The name comes last, so that none of its characters can be taken for a separator of
             // parts.
-            Some(name) => format!("{algorithm}:{period}:n:{name}"),
-            None => {
+            (Some(name), _) => format!("{algorithm}:{period}:n:{name}"),
+            (None, Some(ban)) => {
+                let watched = self.watched.as_deref().unwrap_or_default();
+                format!("{algorithm}:{period}:q:{quota}:{}:{watched}", ban.identity())
+            }
+            (None, None) => {
                 let denied = u8::from(charge_denied);
                 let mut text = format!("{algorithm}:{period}:q:{quota}:{burst}:{denied}");
                 if let Some(Calendar { zone, start, anchor, minute, .. }) = calendar {
@@ -342,6 +354,7 @@ pub struct LimitBuilder {
     week_start: Option<Weekday>,
     anchor: Option<u8>,
     at: Option<(u8, u8)>,
+    ban: Option<BanSpans>,
 }
 
 impl LimitBuilder {
@@ -528,6 +541,9 @@ impl LimitBuilder {
     /// Returns the first rule that is broken, with the value. It does not return a `LimitError`,
     /// because a constant function cannot drop one.
     const fn broken(&self) -> Option<(Kind, u128)> {
+        if let Some(broken) = self.broken_ban() {
+            return Some(broken);
+        }
         let burst = match self.burst {
             Some(burst) if !self.algorithm.has_burst() => {
                 return Some((Kind::BurstWithoutBucket, burst as u128));
@@ -679,8 +695,9 @@ impl LimitBuilder {
                 .unwrap_or(MAX_PERIOD),
             burst: self.burst.unwrap_or(self.quota),
             charge_denied: self.charge_denied,
+            ban: self.ban.map(BanTerms::from),
         };
-        Ok(Limit { rate, name: self.name })
+        Ok(Limit { rate, name: self.name, watched: None })
     }
 }
 
@@ -694,7 +711,7 @@ impl TryFrom<LimitBuilder> for Limit {
 
 impl From<Limit> for LimitBuilder {
     fn from(limit: Limit) -> LimitBuilder {
-        let Rate { algorithm, quota, burst, charge_denied, calendar, .. } = limit.rate;
+        let Rate { algorithm, quota, burst, charge_denied, calendar, ban, .. } = limit.rate;
         LimitBuilder {
             algorithm,
             quota,
@@ -712,6 +729,7 @@ impl From<Limit> for LimitBuilder {
                 .filter(|calendar| calendar.unit == CalendarUnit::Month)
                 .map(|calendar| calendar.anchor),
             at: calendar.map(|calendar| calendar.at()),
+            ban: ban.map(BanSpans::from),
         }
     }
 }

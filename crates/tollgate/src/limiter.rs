@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::algorithm::Op;
-use crate::decision::{Decision, Group};
+use crate::decision::{Decision, Group, room, usage};
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::outcome::{Outcome, Receipt};
+use crate::outcome::Receipt;
 use crate::policy::{MAX_LIMITS, Policy};
 use crate::shared::Place;
 use crate::store::{HitItem, Store};
@@ -370,7 +370,7 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn usage<K: Key>(&self, key: K) -> u64 {
-        self.peek(key).used()
+        self.now().usage(key)
     }
 
     /// Forgets all keys of every limit.
@@ -462,8 +462,7 @@ impl<S: Store> At<'_, S> {
             return self.each(&key, |_| Op::Take(cost));
         }
         loop {
-            let room = self.peek_n(&key, cost).outcomes().iter().map(Outcome::remaining).min();
-            let granted = room.unwrap_or_default().min(cost);
+            let granted = room(self.peek_n(&key, cost).outcomes()).min(cost);
             let decision = self.hit_n(&key, granted.max(cost.min(1)));
             // If the hit is denied although units were left, another caller took them: try again.
             if decision.allowed() || granted == 0 {
@@ -544,7 +543,7 @@ impl<S: Store> At<'_, S> {
 
     /// See [`Limiter::usage`].
     pub fn usage<K: Key>(&self, key: K) -> u64 {
-        self.peek(key).used()
+        usage(self.peek(key).outcomes())
     }
 
     /// See [`Limiter::hit_each`].

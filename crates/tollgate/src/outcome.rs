@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::algorithm::ban::Ban;
 use crate::algorithm::{Fields, Machine, Step, View};
 use crate::time::Timestamp;
 
@@ -264,6 +265,12 @@ impl Outcome {
     /// ```
     #[must_use]
     pub fn asked_again(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
+        if let View::Ban(_, state) = &self.view {
+            // A ban has no units, so it denies every cost alike.
+            let allowed = !Ban::is_banned(state.as_ref(), now);
+            let step = Step { allowed, charged: 0, ..self.step };
+            return Some(Outcome { step, source: Source::DenialCache, now, ..*self });
+        }
         let step = Step { cost, charged: 0, ..self.step };
         let fields = self.view.fields(now, &step);
         let allowed = cost <= fields.remaining;
@@ -329,6 +336,41 @@ impl Outcome {
     #[inline]
     pub fn allowed(&self) -> bool {
         self.step.allowed
+    }
+
+    /// Returns whether a ban denies: the key is shut out until
+    /// [`retry_after`](Outcome::retry_after).
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().limiter("1/minute; ban after=1/minute for=1h")?;
+    /// assert!(limiter.hit("a").allowed());
+    /// let denied = limiter.hit("a");
+    /// let banned: Vec<_> = denied.outcomes().iter().map(|outcome| outcome.banned()).collect();
+    /// assert_eq!(banned, [false, true]);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn banned(&self) -> bool {
+        self.is_ban() && !self.step.allowed
+    }
+
+    /// Returns whether this is the outcome of a ban. It counts denials: `limit` is the number that
+    /// starts a ban, `used` the denials counted, and nothing is charged.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().limiter("1/minute; ban after=5/minute for=1h")?;
+    /// let _ = (limiter.hit("a"), limiter.hit("a"));
+    /// let peeked = limiter.peek("a");
+    /// let ban = &peeked.outcomes()[1];
+    /// assert!(ban.is_ban() && ban.allowed());
+    /// assert_eq!((ban.used(), ban.remaining()), (1, 4));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_ban(&self) -> bool {
+        matches!(self.view, View::Ban(..))
     }
 
     /// Returns the capacity: the quota, or the burst of a bucket.

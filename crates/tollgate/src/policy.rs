@@ -35,7 +35,7 @@ impl Policy {
     /// # Errors
     /// Fails if a limit is not valid, if there is no limit or more than [`MAX_LIMITS`], or if two
     /// limits have the same [identity](Limit::identity): they would share one counter and charge it
-    /// twice.
+    /// twice. Fails too if there are two bans, or a ban and no other limit.
     ///
     /// ```
     /// use tollgate::{Limit, Policy};
@@ -58,9 +58,23 @@ impl Policy {
     }
 
     /// Creates a policy, or returns an error with the index of the limit that breaks a rule.
-    pub(crate) fn checked(limits: Vec<Limit>) -> Result<Policy, (usize, LimitError)> {
+    pub(crate) fn checked(mut limits: Vec<Limit>) -> Result<Policy, (usize, LimitError)> {
         if limits.is_empty() || limits.len() > MAX_LIMITS {
             return Err((MAX_LIMITS, LimitError::count(limits.len())));
+        }
+        let mut bans = limits.iter().enumerate().filter(|(_, limit)| limit.is_ban());
+        if let Some((index, ban)) = bans.next() {
+            if let Some((second, ban)) = bans.next() {
+                return Err((second, LimitError::second_ban(ban)));
+            }
+            if limits.len() == 1 {
+                return Err((index, LimitError::only_ban(ban)));
+            }
+            // A ban may be written anywhere. It is kept behind the limits that it watches.
+            limits[index..].rotate_left(1);
+            if let Some((ban, watched)) = limits.split_last_mut() {
+                ban.watch(watched);
+            }
         }
         let identities: Vec<String> = limits.iter().map(Limit::identity).collect();
         for (index, limit) in limits.iter().enumerate() {
@@ -84,7 +98,7 @@ impl Policy {
         limits
     }
 
-    /// Returns the limits, in the order in which they were given.
+    /// Returns the limits, in the order in which they were given. A ban is always the last.
     ///
     /// ```
     /// use tollgate::{Limit, Policy};
@@ -100,15 +114,25 @@ impl Policy {
 }
 
 /// ```
+/// use std::time::Duration;
 /// use tollgate::{Limit, Policy};
 ///
 /// let limit = Limit::per_second(5).build()?;
-/// assert_eq!(Policy::from(limit.clone()).limits(), [limit]);
+/// assert_eq!(Policy::try_from(limit.clone())?.limits(), [limit]);
+///
+/// let minute = Duration::from_secs(60);
+/// let ban = Limit::ban(3, minute, minute).build()?;
+/// assert_eq!(
+///     Policy::try_from(ban).unwrap_err().to_string(),
+///     r#""ban after=3/minute for=1m" without another limit: a ban counts the denials of at least one other limit of its policy"#
+/// );
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
-impl From<Limit> for Policy {
-    fn from(limit: Limit) -> Policy {
-        Policy { limits: Box::new([limit]) }
+impl TryFrom<Limit> for Policy {
+    type Error = LimitError;
+
+    fn try_from(limit: Limit) -> Result<Policy, LimitError> {
+        Policy::checked(vec![limit]).map_err(|(_, error)| error)
     }
 }
 
@@ -122,13 +146,15 @@ impl TryFrom<LimitBuilder> for Policy {
     type Error = LimitError;
 
     fn try_from(limit: LimitBuilder) -> Result<Policy, LimitError> {
-        limit.build().map(Policy::from)
+        limit.build().and_then(Policy::try_from)
     }
 }
 
-impl From<&Limit> for Policy {
-    fn from(limit: &Limit) -> Policy {
-        limit.clone().into()
+impl TryFrom<&Limit> for Policy {
+    type Error = LimitError;
+
+    fn try_from(limit: &Limit) -> Result<Policy, LimitError> {
+        limit.clone().try_into()
     }
 }
 

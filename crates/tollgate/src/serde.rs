@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde::ser::{Serialize, Serializer};
 
 use crate::calendar::CalendarUnit;
-use crate::limit::{Algorithm, Limit, LimitError};
+use crate::limit::{Algorithm, Limit, LimitBuilder, LimitError};
 use crate::policy::Policy;
 use crate::text;
 
@@ -114,7 +114,8 @@ impl<'de> Deserialize<'de> for Policy {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Policy, A::Error> {
-                Limit::deserialize(MapAccessDeserializer::new(map)).map(Policy::from)
+                let limit = Limit::deserialize(MapAccessDeserializer::new(map))?;
+                Policy::try_from(limit).map_err(A::Error::custom)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Policy, A::Error> {
@@ -147,10 +148,10 @@ where
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
+    #[serde(alias = "after")]
     quota: u64,
     period: Period,
-    #[serde(default)]
-    algorithm: Algorithm,
+    algorithm: Option<Algorithm>,
     burst: Option<u64>,
     #[serde(default)]
     charge_denied: bool,
@@ -159,13 +160,29 @@ struct Fields {
     start: Option<String>,
     anchor: Option<u8>,
     at: Option<String>,
+    /// The length of a ban. A map with this field is a ban.
+    r#for: Option<Period>,
+    /// The length of the longest ban, if bans double.
+    max: Option<Period>,
+    #[serde(default)]
+    push: bool,
 }
 
 impl Fields {
     fn limit(self) -> Result<Limit, LimitError> {
         let Period { span, unit } = self.period;
-        let limit = Limit::new(self.quota, Duration::ZERO).algorithm(self.algorithm);
+        let limit = match self.r#for {
+            Some(length) => Limit::ban(self.quota, Duration::ZERO, length.span?),
+            None => Limit::new(self.quota, Duration::ZERO),
+        };
+        let limit = self.algorithm.into_iter().fold(limit, LimitBuilder::algorithm);
         let mut limit = limit.period(span, unit)?;
+        if let Some(max) = self.max {
+            limit = limit.doubling(max.span?);
+        }
+        if self.push {
+            limit = limit.push();
+        }
         if let Some(burst) = self.burst {
             limit = limit.burst(burst);
         }

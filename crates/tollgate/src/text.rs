@@ -47,6 +47,8 @@ const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] 
 ///
 /// With the algorithm `calendar` the unit is `day`, `week`, `month`, `quarter` or `year`, without a
 /// count. Then there are the options `tz=`, `start=` (of weeks), `anchor=` (of months) and `at=`.
+/// A ban is `ban after=COUNT/[COUNT] UNIT for=[COUNT] UNIT` with the options `doubling` and `max=`,
+/// which belong together, `push` and `name=`. See [`Limit::ban`].
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
@@ -157,7 +159,22 @@ impl FromStr for Algorithm {
 /// ```
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rate { algorithm, quota, period, burst, charge_denied, calendar } = self.rate();
+        let Rate { algorithm, quota, period, burst, charge_denied, calendar, ban } = self.rate();
+        if let Some(ban) = ban {
+            let unit = largest_unit(period);
+            match period / unit.micros {
+                1 => write!(f, "ban after={quota}/{}", unit.name)?,
+                _ => write!(f, "ban after={quota}/{}", Short(period))?,
+            }
+            write!(f, " for={}", Short(ban.length))?;
+            if let Some(max) = ban.max {
+                write!(f, " doubling max={}", Short(max))?;
+            }
+            if ban.push {
+                f.write_str(" push")?;
+            }
+            return write_named(f, self.name());
+        }
         if !(algorithm.is_periodic() || calendar.is_some()) {
             let word = if algorithm == Algorithm::Budget { TOTAL } else { algorithm.as_str() };
             write!(f, "{quota} {word}")?;
@@ -166,15 +183,9 @@ impl fmt::Display for Limit {
                 let (unit, micros) = unit.unwrap_or(&SHORT[SHORT.len() - 1]);
                 write!(f, " hold={}{unit}", hold.as_micros() / micros)?;
             }
-            return match self.name() {
-                Some(name) => {
-                    f.write_str(" name=")?;
-                    write_name(f, name)
-                }
-                None => Ok(()),
-            };
+            return write_named(f, self.name());
         }
-        let unit = UNITS.iter().find(|unit| period % unit.micros == 0).unwrap_or(&MICROSECOND);
+        let unit = largest_unit(period);
         match (calendar, period / unit.micros) {
             (Some(calendar), _) => write!(f, "{quota}/{}", calendar.unit)?,
             (None, 1) => write!(f, "{quota}/{}", unit.name)?,
@@ -189,12 +200,30 @@ impl fmt::Display for Limit {
         if burst != quota {
             write!(f, " burst={burst}")?;
         }
-        if let Some(name) = self.name() {
-            f.write_str(" name=")?;
-            write_name(f, name)?;
-        }
+        write_named(f, self.name())?;
         if charge_denied { f.write_str(" charge-denied") } else { Ok(()) }
     }
+}
+
+/// Returns the largest unit of which a period is a multiple.
+fn largest_unit(micros: u64) -> &'static Unit {
+    UNITS.iter().find(|unit| micros.is_multiple_of(unit.micros)).unwrap_or(&MICROSECOND)
+}
+
+/// A span in the options of a ban, such as `90s`.
+struct Short(u64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = largest_unit(self.0);
+        write!(f, "{}{}", self.0 / unit.micros, unit.short[0])
+    }
+}
+
+fn write_named(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
+    let Some(name) = name else { return Ok(()) };
+    f.write_str(" name=")?;
+    write_name(f, name)
 }
 
 /// Prints the text form. Parsing it returns an equal policy.

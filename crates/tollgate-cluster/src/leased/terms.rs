@@ -80,6 +80,11 @@ impl Terms {
                     "a concurrency limit needs to know each holder, so it cannot be leased; Memory, durable, Redis and PostgreSQL can hold it",
                 );
             }
+            Aging::Denials => {
+                return refuse(
+                    "a ban counts denials, which a lease answers without the store: use the exact mode on a shared store, such as Redis",
+                );
+            }
             Aging::ClockWindow | Aging::CalendarWindow | Aging::KeyWindow | Aging::FadingWindow => {
                 (limit.clone(), longest.min(limit.period()))
             }

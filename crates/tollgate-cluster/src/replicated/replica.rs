@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::FixedState;
-use tollgate::algorithm::{Act, Op, hit_together};
+use tollgate::algorithm::{Act, Op, Part, hit_together};
 use tollgate::shared::HitItem;
 use tollgate::{Error, KeyRef, Limit, Outcome, Source, Timestamp};
 
@@ -183,7 +183,8 @@ impl Replica {
         let mut locked: Vec<MutexGuard<'_, Shard>> =
             order.iter().map(|shard| lock(&self.shards[*shard])).collect();
         let Ok(outcomes): Result<_, Infallible> =
-            hit_together(hits.iter().map(|hit| hit.cost), |hit, act| {
+            // Replicas refuse bans.
+            hit_together(hits.iter().map(|hit| Part::new(hit.cost)), |hit, act| {
                 let at = order.binary_search(&spots[hit].shard).unwrap_or_default();
                 Ok(self.act(&mut locked[at], hits[hit].prepared, spots[hit], now, act))
             });

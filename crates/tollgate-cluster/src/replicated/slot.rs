@@ -61,6 +61,9 @@ impl Kind {
             Aging::Holds => refused(
                 "replicas learn of a holder too late, so more than the limit could hold units; use a shared store",
             ),
+            Aging::Denials => refused(
+                "a ban counts denials, and replicas do not: each would be a message; use a shared store, such as Redis",
+            ),
             _ => refused("replicas do not know this algorithm; use a shared store"),
         }
     }

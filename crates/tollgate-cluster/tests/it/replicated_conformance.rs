@@ -110,6 +110,7 @@ impl Subject for Single {
 
     fn refuses(&self, limit: &Limit) -> bool {
         limit.charge_denied()
+            || limit.is_ban()
             || matches!(
                 limit.algorithm(),
                 Algorithm::FixedWindowPerKey

@@ -140,7 +140,7 @@ impl Keeper {
         indices.dedup();
         let mut shards: Vec<_> = indices.iter().map(|index| self.table.shard(*index)).collect();
         self.answers()?;
-        hit_together(hits.iter().map(|hit| hit.cost), |hit, act| {
+        hit_together(hits.iter().map(|hit| hit.prepared.rule.machine.part(hit.cost)), |hit, act| {
             let at = indices.binary_search(&index(&lookups[hit])).unwrap_or_default();
             self.must(&mut shards[at], hits[hit].prepared, &lookups[hit], now, act)
         })

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tollgate::{Algorithm, CalendarUnit, Limit};
+use tollgate::{Algorithm, CalendarUnit, Limit, Policy};
 
 use super::problem::TextPosition;
 use super::rule;
@@ -284,8 +284,8 @@ fn per_unit(
         // it.
         limit = limit.charge_denied();
     }
-    match limit.build() {
-        Ok(limit) => Some(Treatment::Limited(limit.into())),
+    match Policy::try_from(limit) {
+        Ok(policy) => Some(Treatment::Limited(policy)),
         Err(error) => {
             section.wrong_at(&section.path("requests_per_unit"), node.at, &error.to_string());
             None

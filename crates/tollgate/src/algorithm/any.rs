@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::bytes::StateBytes;
-use super::{Act, Aging, Fields, KnownAct as _, Machine, Op, Step};
+use super::{Act, Aging, Fields, KnownAct as _, Machine, Op, Part, Step};
 use crate::limit::{Algorithm, Limit};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
@@ -297,6 +297,36 @@ impl AnyMachine {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         with_machine!(self, machine => machine.capacity())
+    }
+
+    /// Returns whether this is the machine of a ban.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, algorithm::AnyMachine};
+    /// assert!(!AnyMachine::new(&Limit::per_second(2).build()?).is_ban());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn is_ban(&self) -> bool {
+        matches!(self, AnyMachine::Ban(_))
+    }
+
+    /// Returns this limit's part of a hit on several limits or keys: see
+    /// [`hit_together`](super::hit_together).
+    ///
+    /// ```
+    /// # use tollgate::{Policy, algorithm::{AnyMachine, Part}};
+    /// let policy: Policy = "5/minute; ban after=3/minute for=1h".parse()?;
+    /// let parts = policy.limits().iter().map(|limit| AnyMachine::new(limit).part(2));
+    /// assert_eq!(parts.collect::<Vec<_>>(), [Part::new(2), Part::ban(2, 1)]);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn part(&self, cost: u64) -> Part {
+        match self {
+            AnyMachine::Ban(ban) => Part::ban(cost, ban.watches()),
+            _ => Part::new(cost),
+        }
     }
 
     /// Returns the way in which charged units stop counting.

@@ -8,6 +8,7 @@
 //! A state is an `Option`. `None` is a fresh state, and a state that has expired at `now` acts as
 //! `None` in every primitive.
 
+pub mod ban;
 pub mod budget;
 pub mod calendar_window;
 pub mod concurrent;
@@ -53,6 +54,8 @@ macro_rules! for_each_algorithm {
                 CalendarWindow = 10, "calendar", calendar_window::CalendarWindowState;
                 /// Counts units that never come back by themselves.
                 Budget = 11, "budget", budget::BudgetState;
+                /// Shuts a key out after repeated denials by the other limits of a policy.
+                Ban = 12, "ban", ban::BanState;
             }
             large {
                 /// Remembers each hit, and never admits more than the quota in any span of one
@@ -77,9 +80,9 @@ mod words;
 pub use any::{AnyMachine, AnyState};
 pub(crate) use any::{View, with_machine};
 pub use fields::Fields;
-pub use group::hit_together;
+pub use group::{Part, hit_together};
 pub use remote::RemoteStep;
-use step::{denied_by_others, hit, step};
+use step::{count_denial, denied_by_others, hit, step};
 pub(crate) use words::{Words, words};
 
 use crate::limit::{Description, Rate};
@@ -115,6 +118,27 @@ pub enum Op {
     Reset,
 }
 
+impl Op {
+    /// Returns the operation as a ban executes it. A ban counts denials and not units, so it has
+    /// neither units to charge nor units to give back. Stores that execute a ban themselves send
+    /// this operation.
+    ///
+    /// ```
+    /// use tollgate::algorithm::Op;
+    /// assert_eq!(Op::Hit(5).without_units(), Op::Hit(0));
+    /// assert_eq!(Op::Set(5).without_units(), Op::RefundUnits(0));
+    /// ```
+    #[must_use]
+    pub fn without_units(self) -> Op {
+        match self {
+            Op::Hit(_) | Op::Take(_) => Op::Hit(0),
+            Op::Peek(_) => Op::Peek(0),
+            Op::Charge(_) | Op::Refund(_) | Op::RefundUnits(_) | Op::Set(_) => Op::RefundUnits(0),
+            Op::Reset => Op::Reset,
+        }
+    }
+}
+
 /// A step on one state: an operation, or a part of a hit on several limits or keys.
 ///
 /// See [`hit_together`] and [`AnyMachine::act`].
@@ -125,7 +149,8 @@ pub enum Act {
     /// A hit that changes nothing if it is denied, even if the limit charges denied hits.
     TryHit(u64),
     /// A hit that another part of the group denies. It charges only what the limit charges for
-    /// denied hits. The outcome is allowed if this part alone would allow the hit.
+    /// denied hits. The outcome is allowed if this part alone would allow the hit. A ban counts
+    /// the denial, and its outcome is a denial if the key is banned now.
     DenyHit(u64),
 }
 
@@ -146,7 +171,7 @@ pub(crate) struct Hit(pub(crate) u64);
 impl KnownAct for Hit {
     #[inline(always)]
     fn step<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
-        hit(machine, state, now, self.0)
+        hit(machine, state, now, if M::COUNTS_DENIALS { 0 } else { self.0 })
     }
 
     fn act(self) -> Act {
@@ -161,6 +186,13 @@ impl KnownAct for Hit {
 
 impl KnownAct for Act {
     fn step<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
+        if M::COUNTS_DENIALS {
+            return match self {
+                Act::Op(op) => step(machine, state, now, op.without_units()),
+                Act::TryHit(_) => hit(machine, state, now, 0),
+                Act::DenyHit(_) => count_denial(machine, state, now),
+            };
+        }
         match self {
             Act::Op(op) => step(machine, state, now, op),
             Act::TryHit(cost) if machine.fits(state.as_ref(), now, cost) => {
@@ -209,6 +241,10 @@ pub(crate) trait Machine: Copy + std::fmt::Debug + 'static {
     /// True if limits with this algorithm may count denied hits.
     const CAN_CHARGE_DENIED: bool = false;
 
+    /// True if the machine counts denials of the other limits of its policy, and no units. Then
+    /// operations charge it nothing, and [`Act::DenyHit`] counts a denial.
+    const COUNTS_DENIALS: bool = false;
+
     /// Describes a limit in words for people.
     fn describe(rate: Rate) -> Description;
 
@@ -253,6 +289,13 @@ pub(crate) trait Machine: Copy + std::fmt::Debug + 'static {
     /// Returns the state after an attempt that charged nothing. `None` if the attempt does not
     /// change the state.
     fn attempt(&self, state: Option<&Self::State>, now: Timestamp) -> Option<Self::State> {
+        let _ = (state, now);
+        None
+    }
+
+    /// Returns the state after another limit of the policy denied a hit. `None` for machines that do
+    /// not count denials, and if the denial does not change the state.
+    fn after_denial(&self, state: Option<&Self::State>, now: Timestamp) -> Option<Self::State> {
         let _ = (state, now);
         None
     }
@@ -366,4 +409,6 @@ pub enum Aging {
     Holds,
     /// Units count until they are given back.
     Never,
+    /// There are no units: a ban counts denials of other limits.
+    Denials,
 }

@@ -26,6 +26,7 @@ pub struct RemoteStep {
     /// | sliding window | start, count of the window before, count |
     /// | token bucket, leaky bucket | time, units in use, rest in parts of 1 / period of a unit |
     /// | GCRA | arrival time, rest in parts of 1 / quota of a microsecond |
+    /// | ban | start of the window of denials, end of the ban, level * 2^40 + denials |
     /// | moving window, whose log is too long to be sent | units in use, newest entry, when the denied cost passes, or one unit if nothing is left; 0 if unknown |
     pub state: Option<[u64; 3]>,
 }
@@ -45,6 +46,7 @@ impl AnyMachine {
     /// ```
     pub fn remote_decision(&self, op: Op, now: Timestamp, remote: RemoteStep) -> Outcome {
         let RemoteStep { allowed, charged, state } = remote;
+        let op = if self.is_ban() { op.without_units() } else { op };
         let cost = match op {
             // A denied take reports the wait for one unit.
             Op::Take(cost) if cost > 0 && !allowed => 1,

@@ -117,8 +117,23 @@ pub(super) fn denied_by_others<M: Machine>(
     Step { allowed, ..denied(machine, state, now, cost) }
 }
 
+/// Counts a denial by another limit of the policy. `allowed` says whether the key may go on.
+pub(super) fn count_denial<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+) -> Step {
+    let changed = replace(state, machine.after_denial(state.as_ref(), now));
+    let allowed = machine.fits(state.as_ref(), now, 0);
+    Step { allowed, cost: 0, charged: 0, changed }
+}
+
 fn attempt<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestamp) -> bool {
-    let next = machine.attempt(state.as_ref(), now);
+    replace(state, machine.attempt(state.as_ref(), now))
+}
+
+/// Writes the next state, if there is one. Returns whether the state changed.
+fn replace<S: PartialEq>(state: &mut Option<S>, next: Option<S>) -> bool {
     let changed = next.is_some() && next != *state;
     if changed {
         *state = next;

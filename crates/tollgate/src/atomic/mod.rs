@@ -63,7 +63,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use foldhash::quality::RandomState;
 
-use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, hit_together};
+use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, Part, hit_together};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
@@ -496,7 +496,8 @@ impl<C: Clock + 'static> Store for Atomic<C> {
 
     fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
         let Ok(outcomes): Result<_, Infallible> =
-            hit_together(items.iter().map(|item| item.cost), |item, act| {
+            // Atomic refuses bans.
+            hit_together(items.iter().map(|item| Part::new(item.cost)), |item, act| {
                 let item = &items[item];
                 let now = match act {
                     // `now` may be long past, so a refund uses the current time: units that have

@@ -187,6 +187,7 @@ pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
         Algorithm::MovingWindow => Some("a log of hits".to_owned()),
         Algorithm::Concurrent => Some("a concurrency limit".to_owned()),
         Algorithm::Budget => Some("a budget".to_owned()),
+        Algorithm::Ban => Some("a ban".to_owned()),
         Algorithm::SlidingWindow if !fits(quota, 1, 37) => Some(format!("a quota of {quota}")),
         Algorithm::TokenBucket | Algorithm::LeakyBucket if !fits(burst, period, 74) => {
             Some(format!("a burst of {burst} with a period this long"))

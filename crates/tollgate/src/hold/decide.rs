@@ -8,7 +8,7 @@ use super::id::HoldId;
 use super::record::{HeldItem, HeldPart, HoldPhase, HoldRecord, MAX_RECEIPTS, ttl_of};
 use super::reply::{HoldConflict, HoldItemReply, HoldReply, HoldStatus};
 use crate::algorithm::concurrent::{Concurrent, ConcurrentState};
-use crate::algorithm::{Act, AnyMachine, AnyState, Op, Step, hit_together};
+use crate::algorithm::{Act, AnyMachine, AnyState, Op, Part, Step, hit_together};
 use crate::error::Error;
 use crate::outcome::{Outcome, Receipt};
 use crate::time::{Timestamp, micros_up};
@@ -136,8 +136,8 @@ impl Parts<'_> {
     /// hit. A new holder gets `deadline`, a holder that has units keeps its own.
     fn hit(&mut self, costs: &[Option<u64>], deadline: Timestamp) -> (bool, Vec<Outcome>) {
         let hit: Vec<usize> = (0..costs.len()).filter(|part| costs[*part].is_some()).collect();
-        let cost = |part: &usize| costs[*part].unwrap_or_default();
-        let all: Vec<u64> = hit.iter().map(cost).collect();
+        let part = |part: &usize| self.parts[*part].1.part(costs[*part].unwrap_or_default());
+        let all: Vec<Part> = hit.iter().map(part).collect();
         let Ok(outcomes): Result<Vec<Outcome>, Infallible> = hit_together(
             all.iter().copied(),
             |index, act| Ok(self.part(hit[index], act, deadline)),

@@ -32,13 +32,9 @@ macro_rules! names {
             /// All algorithms, in the order of the documentation.
             ///
             /// ```
-            /// assert_eq!(tollgate::Algorithm::ALL.len(), 11);
+            /// assert_eq!(tollgate::Algorithm::ALL.len(), 12);
             /// ```
-            pub const ALL: [Algorithm; COUNT] = {
-                let mut all = [Algorithm::Gcra; COUNT];
-                $($(all[$number - 1] = Algorithm::$name;)+)+
-                all
-            };
+            pub const ALL: [Algorithm; COUNT] = by_number([$($(Algorithm::$name),+),+]);
 
             /// The algorithms that count a quota per period, in the order of the documentation.
             /// Each of them can be used with any period.
@@ -124,6 +120,20 @@ macro_rules! names {
 }
 
 for_each_algorithm!(names);
+
+/// Sorts algorithms by their numbers, which may have gaps.
+const fn by_number(mut all: [Algorithm; COUNT]) -> [Algorithm; COUNT] {
+    let mut sorted = 0;
+    while sorted < COUNT {
+        let mut next = sorted;
+        while next > 0 && (all[next - 1] as u8) > (all[next] as u8) {
+            (all[next - 1], all[next]) = (all[next], all[next - 1]);
+            next -= 1;
+        }
+        sorted += 1;
+    }
+    all
+}
 
 impl Algorithm {
     /// Returns the number of the algorithm in stored states and in the functions of PostgreSQL. A

@@ -30,6 +30,10 @@ enum Reason {
     Twice(Box<str>),
     /// The time zone is not known. The message advises others.
     Zone(Box<str>),
+    /// The policy has a ban, but no other limit.
+    OnlyBan(Box<str>),
+    /// The policy has a second ban.
+    SecondBan(Box<str>),
     Text(Problem),
 }
 
@@ -58,6 +62,12 @@ pub(crate) enum Kind {
     At,
     /// The option of this name, or a unit such as a month, without a calendar.
     WithoutCalendar(&'static str),
+    BanWithoutLength,
+    BanOption,
+    BanLength,
+    BanLengthFraction,
+    BanMax,
+    BanMaxFraction,
 }
 
 impl LimitError {
@@ -84,6 +94,14 @@ impl LimitError {
 
     pub(crate) fn twice(limit: &Limit) -> Self {
         LimitError(Reason::Twice(limit.to_string().into()))
+    }
+
+    pub(crate) fn only_ban(ban: &Limit) -> Self {
+        LimitError(Reason::OnlyBan(ban.to_string().into()))
+    }
+
+    pub(crate) fn second_ban(ban: &Limit) -> Self {
+        LimitError(Reason::SecondBan(ban.to_string().into()))
     }
 
     /// Returns the rule that a value broke.
@@ -128,6 +146,15 @@ impl fmt::Display for LimitError {
             Reason::Twice(limit) => {
                 return write!(f, "limit {limit:?} twice in one policy: each may appear once");
             }
+            Reason::OnlyBan(ban) => {
+                return write!(
+                    f,
+                    "{ban:?} without another limit: a ban counts the denials of at least one other limit of its policy"
+                );
+            }
+            Reason::SecondBan(ban) => {
+                return write!(f, "second ban {ban:?} in one policy: at most one is allowed");
+            }
             Reason::Value { kind, value, algorithm } => (kind, value, algorithm),
         };
         match kind {
@@ -171,6 +198,23 @@ impl fmt::Display for LimitError {
             ),
             Kind::HoldWithoutConcurrent => {
                 write!(f, "hold of {value} ns: only a concurrency limit has one")
+            }
+            Kind::BanWithoutLength => {
+                write!(f, "ban after {value} denials without a length: must state for=SPAN")
+            }
+            Kind::BanOption => write!(f, "doubling or push with {algorithm}: only a ban has them"),
+            Kind::BanLength => {
+                write!(f, "ban for {value} ns: must be from 1 millisecond to 100 years")
+            }
+            Kind::BanLengthFraction => {
+                write!(f, "ban for {value} ns: must be a whole number of microseconds")
+            }
+            Kind::BanMax => write!(
+                f,
+                "longest ban of {value} ns: must be at least as long as the first ban (for) and at most 100 years"
+            ),
+            Kind::BanMaxFraction => {
+                write!(f, "longest ban of {value} ns: must be a whole number of microseconds")
             }
             Kind::NoCalendars => f.write_str(
                 "calendar: this build has no calendars; enable the feature `calendar` of tollgate",

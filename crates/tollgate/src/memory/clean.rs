@@ -282,8 +282,11 @@ impl<C> Sweep<'_, C> {
         let Some(judgement) = Judgement::new(&entry.state, machine, self.now) else { return false };
         let Judgement { fresh_at, written, .. } = judgement;
         let fresh = fresh_at <= self.now;
-        // Live holds and budgets are never forgotten, however old they are.
-        let kept = matches!(machine, AnyMachine::Concurrent(_) | AnyMachine::Budget(_));
+        // Live holds, budgets and bans are never forgotten, however old they are.
+        let kept = matches!(
+            machine,
+            AnyMachine::Concurrent(_) | AnyMachine::Budget(_) | AnyMachine::Ban(_)
+        );
         let unused = self.old_enough && !kept && !entry.key.replace_used(false);
         if !fresh && !unused {
             return false;

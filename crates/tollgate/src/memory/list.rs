@@ -160,6 +160,10 @@ impl<C: Clock> Inner<C> {
         for entry in table {
             let Some(known) = self.registry.by_number(entry.key.limit()) else { continue };
             let (limit, machine) = lock(&known.latest).clone();
+            // Bans have no units in use.
+            if machine.is_ban() {
+                continue;
+            }
             let Some(judgement) = Judgement::new(&entry.state, &machine, now) else { continue };
             let Judgement { fresh_at, used, .. } = judgement;
             if fresh_at <= now || !wanted(used) {

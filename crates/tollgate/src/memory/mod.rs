@@ -479,18 +479,18 @@ impl<C: Clock> Inner<C> {
             self.shard_index(item.key.hash(&self.hasher) ^ item.prepared.known.spread)
         };
         let first_index = items.first().map_or(0, index);
-        let costs = items.iter().map(|item| item.cost);
+        let parts = items.iter().map(|item| item.prepared.machine.part(item.cost));
         let Ok(outcomes): Result<_, Infallible> =
             if items.iter().all(|item| index(item) == first_index) {
                 // All items are in one shard, as the limits of a policy are: one lock is enough.
                 let shard = &mut *lock(&self.shards[first_index].0);
-                hit_together(costs, |item, act| Ok(self.act_on(shard, &items[item], now, act)))
+                hit_together(parts, |item, act| Ok(self.act_on(shard, &items[item], now, act)))
             } else {
                 let mut indices: Vec<usize> = items.iter().map(index).collect();
                 indices.sort_unstable();
                 indices.dedup();
                 let mut shards: Vec<_> = indices.iter().map(|i| lock(&self.shards[*i].0)).collect();
-                hit_together(costs, |item, act| {
+                hit_together(parts, |item, act| {
                     let item = &items[item];
                     let shard = indices.binary_search(&index(item)).unwrap_or_default();
                     Ok(self.act_on(&mut shards[shard], item, now, act))

@@ -63,6 +63,12 @@ impl<S: SharedStore> LimiterParts<S> {
             let aging = AnyMachine::new(limit).aging();
             !matches!(aging, Aging::Attempts | Aging::Never) && !limit.charge_denied()
         };
+        // While a key is banned, no other limit is charged or pushed. No other denial of a policy
+        // with a ban is remembered, because the ban counts it.
+        let remembers = match limits.last().and_then(|last| last.rate().ban) {
+            Some(ban) => !ban.push,
+            None => limits.iter().all(holds),
+        };
         Ok(LimiterParts {
             store: store.clone(),
             namespace: namespace.into(),
@@ -71,7 +77,7 @@ impl<S: SharedStore> LimiterParts<S> {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             counters: limits.iter().map(|limit| counter(namespace, limit)).collect(),
             places: limits.iter().map(|limit| Place::new(namespace, limit)).collect(),
-            remembers: store.guard().denials.any() && limits.iter().all(holds),
+            remembers: store.guard().denials.any() && remembers,
             deadline: store.guard().deadline(),
             on_failure: OnFailure::Error,
             fallback: None,

@@ -186,7 +186,9 @@ impl Denials {
     /// Remembers a denial of all these limits together. The denial has changed nothing in the
     /// store.
     pub(crate) fn remember(&self, lookup: &DenialLookup<'_>, epoch: Epoch, decisions: &[Outcome]) {
-        let &DenialLookup { limits, counters, key, cost, at, sent } = lookup;
+        let &DenialLookup { limits, counters, key, at, sent, .. } = lookup;
+        // A ban denies every cost.
+        let cost = if is_banned(decisions) { 0 } else { lookup.cost };
         let (Some(first), Some(ends)) = (decisions.first(), ends(decisions)) else { return };
         // The wait begins at the time before the store was asked, so it may end slightly too early,
         // but never too late.
@@ -313,6 +315,12 @@ impl RememberedDenial {
 /// Returns the time at which the last of the denials ends, by the store's clock. `None` if one of
 /// them never ends; such a denial is not remembered.
 fn ends(decisions: &[Outcome]) -> Option<Timestamp> {
-    let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Outcome::retry_at);
+    let banned = is_banned(decisions);
+    let denies = |decision: &&Outcome| if banned { decision.banned() } else { !decision.allowed() };
+    let waits = decisions.iter().filter(denies).map(Outcome::retry_at);
     waits.reduce(|a, b| Some(a?.max(b?))).flatten()
+}
+
+fn is_banned(decisions: &[Outcome]) -> bool {
+    decisions.iter().any(Outcome::banned)
 }

@@ -120,6 +120,9 @@ impl Share {
 
     /// Returns the limit with its quota and burst reduced to the share.
     fn of_limit(self, limit: &Limit) -> Result<Limit, Error> {
+        if limit.is_ban() {
+            return Ok(limit.clone());
+        }
         let mut builder =
             Limit::new(self.of_units(limit.quota()), limit.period()).algorithm(limit.algorithm());
         if limit.algorithm().has_burst() {

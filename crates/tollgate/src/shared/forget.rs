@@ -77,7 +77,11 @@ impl<S: SharedStore, K: Key> Drop for Call<'_, S, K> {
 /// Returns whether the store itself denied the call and charged no limit.
 fn is_plain_denial(decisions: &[Outcome]) -> bool {
     let unchanged = |d: &Outcome| d.source() == Source::Store && d.charged() == 0;
-    decisions.iter().all(unchanged) && decisions.iter().any(|decision| !decision.allowed())
+    let denies = match decisions.iter().find(|decision| decision.is_ban()) {
+        Some(ban) => ban.banned(),
+        None => decisions.iter().any(|decision| !decision.allowed()),
+    };
+    denies && decisions.iter().all(unchanged)
 }
 
 /// Drops all remembered denials, before and after a call that changes many keys.

@@ -7,7 +7,7 @@ use super::asking::{LimiterParts, Terms};
 use super::failure::OnFailure;
 use super::together::SharedItem;
 use crate::algorithm::Op;
-use crate::decision::Decision;
+use crate::decision::{Decision, room, usage};
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
@@ -409,9 +409,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
         }
         let mut attempts = 0;
         loop {
-            let room = self.peek_n(&key, cost).await?;
-            let room = room.outcomes().iter().map(Outcome::remaining).min();
-            let granted = room.unwrap_or_default().min(cost);
+            let granted = room(self.peek_n(&key, cost).await?.outcomes()).min(cost);
             let decision = self.hit_n(&key, granted.max(cost.min(1))).await?;
             attempts += 1;
             // If the hit is denied although units were left, another caller took them: try again.
@@ -509,7 +507,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// Fails if [`SharedLimiter::usage`] does.
     pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
-        Ok(decision(self.limiter.limits.usage(self.terms, &key).await?)?.used())
+        Ok(usage(&self.limiter.limits.usage(self.terms, &key).await?))
     }
 
     /// See [`SharedLimiter::hit_each`].

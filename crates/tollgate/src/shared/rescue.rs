@@ -59,7 +59,11 @@ impl<S: SharedStore> LimiterParts<S> {
     /// Denies a hit until the store is asked again.
     pub(super) fn closed(&self, now: Timestamp, key: KeyRef<'_>, cost: u64) -> Vec<Outcome> {
         let until = now.plus(self.store.guard().pause_left(self.lane(key)));
-        let closed = |machine: &AnyMachine| Outcome::closed(machine.capacity(), now, cost, until);
+        let closed = |machine: &AnyMachine| {
+            // A ban has no units, so no cost is above its capacity.
+            let cost = if machine.is_ban() { 0 } else { cost };
+            Outcome::closed(machine.capacity(), now, cost, until)
+        };
         self.machines.iter().map(closed).collect()
     }
 

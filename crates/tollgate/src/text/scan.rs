@@ -22,8 +22,11 @@ const ZONE: &str = "a time zone such as Europe/Berlin";
 const WEEKDAY: &str = "a day from monday to sunday";
 const ANCHOR: &str = "a day of the month from 1 to 31";
 const AT: &str = "a time from 00:00 to 23:59";
-pub(super) static ALGORITHM: LazyLock<String> =
-    LazyLock::new(|| format!("an algorithm: {}", Algorithm::list("or", |_| true)));
+pub(super) static ALGORITHM: LazyLock<String> = LazyLock::new(|| {
+    format!("an algorithm: {}", Algorithm::list("or", |one| one != Algorithm::Ban))
+});
+const BAN_OPTION: &str =
+    "an option of a ban: after=COUNT/PERIOD, for=SPAN, doubling, max=SPAN, push or name=WORD";
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
 const ESCAPE: &str = "one of \\\" \\\\ \\n \\r \\t \\u{HEX}";
 pub(super) const END: &str = "the end of the text";
@@ -270,6 +273,11 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn limit(&mut self) -> Result<Limit, LimitError> {
+        let mut ahead = *self;
+        if normalised(ahead.word()) == "ban" {
+            *self = ahead;
+            return self.ban();
+        }
         let quota_at = self.at;
         let quota = self.number(QUOTA)?;
         self.blanks();
@@ -308,6 +316,17 @@ impl<'a> Scanner<'a> {
             options = options.period(span, unit)?;
         }
         options.build().map_err(|error| places.locate(error))
+    }
+
+    /// Reads the options of a ban, after its first word.
+    fn ban(&mut self) -> Result<Limit, LimitError> {
+        let mut options = BanOptions::default();
+        self.blanks();
+        while !self.rest().is_empty() && !self.rest().starts_with(SEPARATORS) {
+            options.option(self)?;
+            self.blanks();
+        }
+        options.limit(self)
     }
 
     fn value(&mut self) -> Result<usize, LimitError> {
@@ -421,9 +440,98 @@ impl Places {
             Some(Kind::At | Kind::WithoutCalendar("at")) => self.at,
             Some(Kind::WithoutCalendar(_)) => self.zone,
             None if error.is_zone() => self.zone,
+            // The rules of bans.
+            Some(_) => None,
             None => return error,
         };
         Problem::at(position.unwrap_or(self.quota), error.to_string())
+    }
+}
+
+/// The options of a ban and their positions. `None` means that the option was not written.
+#[derive(Default)]
+struct BanOptions {
+    /// The count, its position, the period and its position.
+    after: Option<(u64, usize, Duration, usize)>,
+    length: Option<(Duration, usize)>,
+    doubling: Option<usize>,
+    max: Option<(Duration, usize)>,
+    push: Option<usize>,
+    name: Option<(String, usize)>,
+}
+
+impl BanOptions {
+    fn option(&mut self, scanner: &mut Scanner<'_>) -> Result<(), LimitError> {
+        let start = scanner.at;
+        let mut ahead = *scanner;
+        let written_before = match normalised(ahead.word()).as_str() {
+            "after" => {
+                let count_at = ahead.value()?;
+                let count = ahead.number("a number of denials in digits, as in after=10/minute")?;
+                ahead.blanks();
+                ahead.per()?;
+                ahead.blanks();
+                let period_at = ahead.at;
+                let period = ahead.span(PERIOD)?;
+                self.after.replace((count, count_at, period, period_at)).is_some()
+            }
+            "for" => {
+                let at = ahead.value()?;
+                self.length.replace((ahead.span(PERIOD)?, at)).is_some()
+            }
+            "max" => {
+                let at = ahead.value()?;
+                self.max.replace((ahead.span(PERIOD)?, at)).is_some()
+            }
+            "doubling" => self.doubling.replace(start).is_some(),
+            "push" => self.push.replace(start).is_some(),
+            "name" => {
+                let at = ahead.value()?;
+                self.name.replace((ahead.name()?, at)).is_some()
+            }
+            _ => return Err(scanner.unexpected(BAN_OPTION)),
+        };
+        if written_before {
+            return Err(scanner.unexpected("each option at most once"));
+        }
+        *scanner = ahead;
+        Ok(())
+    }
+
+    /// Builds the ban. `end` is the scanner behind its options.
+    fn limit(self, end: &Scanner<'_>) -> Result<Limit, LimitError> {
+        let Some((count, count_at, period, period_at)) = self.after else {
+            return Err(end.unexpected("after=COUNT/PERIOD, which every ban has"));
+        };
+        let Some((length, length_at)) = self.length else {
+            return Err(end.unexpected("for=SPAN, which every ban has"));
+        };
+        let mut ban = Limit::ban(count, period, length);
+        match (self.doubling, &self.max) {
+            (Some(_), Some((max, _))) => ban = ban.doubling(*max),
+            (Some(at), None) => return Err(Problem::at(at, "doubling without max=SPAN")),
+            (None, Some((_, at))) => return Err(Problem::at(*at, "max without doubling")),
+            (None, None) => {}
+        }
+        if self.push.is_some() {
+            ban = ban.push();
+        }
+        let name_at = self.name.as_ref().map(|(_, at)| *at);
+        if let Some((name, _)) = self.name {
+            ban = ban.name(name);
+        }
+        ban.build().map_err(|error| {
+            let position = match error.broken() {
+                Some(Kind::Period | Kind::PeriodFraction) => period_at,
+                Some(Kind::BanLength | Kind::BanLengthFraction) => length_at,
+                Some(Kind::BanMax | Kind::BanMaxFraction) => {
+                    self.max.map_or(length_at, |(_, at)| at)
+                }
+                Some(Kind::Name) => name_at.unwrap_or(count_at),
+                _ => count_at,
+            };
+            Problem::at(position, error.to_string())
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one binary.
 
 mod architecture;
+mod bans;
 mod calendar;
 mod plain_calls;
 mod properties;

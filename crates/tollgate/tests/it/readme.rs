@@ -38,9 +38,11 @@ fn readme_states_correctly_which_store_supports_which_algorithm() {
     let (columns, rows) = table();
     for row in rows {
         let algorithm: Algorithm = row[0].parse().unwrap();
+        let hour = std::time::Duration::from_secs(3600);
         let limit = match algorithm {
             Algorithm::Concurrent => Limit::concurrent(10),
             Algorithm::Budget => Limit::total(10).name("budget"),
+            Algorithm::Ban => Limit::ban(10, hour, hour),
             _ => Limit::per_day(10).algorithm(algorithm),
         };
         let limit = limit.build().unwrap();

@@ -424,7 +424,7 @@ proptest! {
             Err(error) => prop_assert!(error.position().is_some_and(|at| text.is_char_boundary(at))),
         }
         if let Ok(limit) = text.parse::<Limit>() {
-            prop_assert_eq!(text.parse(), Ok(Policy::from(limit)));
+            prop_assert_eq!(text.parse(), Policy::try_from(limit));
         }
     }
 }

@@ -313,11 +313,13 @@ impl SharedStore for Far {
             .collect();
         Far::through(sim, node, move |world| {
             let now = Timestamp::from_micros(world.now);
-            let Ok(outcomes): Result<_, Infallible> =
-                hit_together(hits.iter().map(|(.., cost)| *cost), |hit, act| {
+            let Ok(outcomes): Result<_, Infallible> = hit_together(
+                hits.iter().map(|(_, machine, cost)| machine.part(*cost)),
+                |hit, act| {
                     let (place, machine, _) = &hits[hit];
                     Ok(machine.act(world.states.entry(place.clone()).or_default(), now, act))
-                });
+                },
+            );
             outcomes
         })
     }

@@ -132,11 +132,13 @@ impl<const SHARED: bool> SharedStore for Files<SHARED> {
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<SHARED> {
         let now = at.unwrap_or(Timestamp::EPOCH);
         ready(Ok(self.locked(|| {
-            let Ok(outcomes): Result<_, Infallible> =
-                hit_together(hits.iter().map(|hit| hit.cost), |hit, act| {
+            let Ok(outcomes): Result<_, Infallible> = hit_together(
+                hits.iter().map(|hit| hit.prepared.machine.part(hit.cost)),
+                |hit, act| {
                     let HitItem { prepared, key, .. } = hits[hit];
                     Ok(self.act(prepared, key, now, act))
-                });
+                },
+            );
             outcomes
         })))
     }

@@ -22,7 +22,7 @@ fn a_map_and_its_text_are_the_same_limit() {
     for (json, text) in table {
         let limit: Limit = serde_json::from_str(json).unwrap();
         assert_eq!(limit.to_string(), text);
-        assert_eq!(serde_json::from_str::<Policy>(json).unwrap(), Policy::from(limit));
+        assert_eq!(serde_json::from_str::<Policy>(json).unwrap(), Policy::try_from(limit).unwrap());
     }
     let list = r#"["5/second", {"quota": 100, "period": "minute"}]"#;
     let policy: Policy = serde_json::from_str(list).unwrap();

@@ -139,8 +139,8 @@ impl<const RACE: u8> Store for Planted<RACE> {
 
     fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
         let _whole = self.step();
-        let costs = items.iter().map(|item| item.cost);
-        let Ok(outcomes): Result<_, Infallible> = hit_together(costs, |item, act| {
+        let parts = items.iter().map(|item| item.prepared.machine.part(item.cost));
+        let Ok(outcomes): Result<_, Infallible> = hit_together(parts, |item, act| {
             let HitItem { prepared, key, .. } = items[item];
             Ok(self.change(prepared, key, now, |machine, state, now| machine.act(state, now, act)))
         });
