@@ -29,6 +29,10 @@ local function step(m, key, op, cost, at, mark)
   elseif op == 'refused' then
     -- What one limit says of a hit that the group refuses: whether it alone would let it pass, and what it charges.
     return m('fits', cost), m('denied', cost) or 0
+  elseif op == 'count' then
+    -- What a ban does when a limit that it watches refuses: it may begin.
+    m('denied', 0)
+    return m('fits', 0), 0
   elseif op == 'reset' then
     -- What is no state of this limit is removed too.
     local loaded = pcall(m, 'load')
@@ -71,19 +75,36 @@ if #KEYS == 1 then return { now, answer(ask(KEYS[1])) } end
 
 -- All states are read before the first is written, so that a value that is no state fails the call as a whole.
 local all = {}
-local refused = false
+local refused, banned = false, false
 for index = 1, #KEYS do
+  watches = nil
   local asked = { ask(KEYS[index]) }
   all[index] = asked
-  refused = refused or (mode == 'together' and not asked[1]('fits', asked[4]))
+  asked.watches = watches
+  asked.fits = mode ~= 'together' or asked[1]('fits', asked[4])
+  if not asked.fits then
+    if watches then banned = true else refused = true end
+  end
 end
+
+-- The operation of one key of a group. While one ban lasts, nothing but bans is attempted.
+local function operation(index, asked)
+  if banned then return asked.watches and 'hit' or 'peek' end
+  if not refused then return asked[3] end
+  if not asked.watches then return 'refused' end
+  for watched = index - asked.watches, index - 1 do
+    if not all[watched].fits then return 'count' end
+  end
+  return 'peek'
+end
+
 local reply, written = { now }, {}
 for index = 1, #all do
   local asked = all[index]
   local m, key = asked[1], asked[2]
   if written[key] and asked[3] ~= 'reset' then m('load') end
   written[key] = true
-  local flags, charged, a, b, c = answer(m, key, refused and 'refused' or asked[3], asked[4], asked[5], asked[6])
+  local flags, charged, a, b, c = answer(m, key, operation(index, asked), asked[4], asked[5], asked[6])
   local size = #reply
   reply[size + 1], reply[size + 2] = flags, charged
   reply[size + 3], reply[size + 4], reply[size + 5] = a, b, c

@@ -12,6 +12,9 @@ local format, match = string.format, string.match
 -- Arguments are read one after another: mode and time, then what each machine wants.
 local cursor = 3
 
+-- Of a ban: how many keys before its own it watches.
+local watches
+
 -- How long to keep a state that matters for so many microseconds, in milliseconds. Redis refuses what is beyond its calendar.
 local function lifetime(micros)
   return min(math.ceil(max(micros, 0) / 1000) + grace, 1e15)

@@ -49,6 +49,7 @@ impl Rule {
 
     /// The arguments of one operation.
     fn write(&self, op: Op, at: Option<Timestamp>, cmd: &mut Cmd) {
+        let op = if self.machine.is_ban() { op.without_units() } else { op };
         let (verb, units, receipt) = match op {
             Op::Hit(cost) => ("hit", cost, None),
             Op::Peek(cost) => ("peek", cost, None),
@@ -78,6 +79,11 @@ impl Rule {
             }
             AnyMachine::SlidingWindow(_) | AnyMachine::MovingWindow(_) => {
                 cmd.arg(self.quota).arg(self.period);
+            }
+            AnyMachine::Ban(ban) => {
+                let [length, longest] = ban.lengths();
+                cmd.arg(self.quota).arg(self.period).arg(length).arg(longest);
+                cmd.arg(u8::from(ban.pushes())).arg(ban.watches());
             }
             _ => {
                 cmd.arg(self.quota).arg(self.period).arg(u8::from(self.charge_denied));

@@ -23,6 +23,8 @@ use redis::{Arg, Cmd};
 /// - `set`, units: as if so much had just been charged, and nothing else
 /// - `fresh`: whether nothing is left of what was charged
 /// - `state`, refused cost: three numbers for the reply, or nothing
+///
+/// The machine of a ban sets `watches`: the number of keys before its own whose refusals it counts.
 const TEXT: &str = concat!(
     include_str!("../lua/start.lua"),
     include_str!("../lua/hits.lua"),
@@ -36,6 +38,7 @@ const TEXT: &str = concat!(
     include_str!("../lua/elastic_window.lua"),
     include_str!("../lua/calendar_window.lua"),
     include_str!("../lua/budget.lua"),
+    include_str!("../lua/ban.lua"),
     include_str!("../lua/muldiv.lua"),
     include_str!("../lua/sliding_window.lua"),
     include_str!("../lua/level.lua"),
