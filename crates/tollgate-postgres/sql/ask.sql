@@ -42,6 +42,7 @@ DECLARE
   TRY CONSTANT integer := 8; -- of a group: would it pass?
   TOGETHER CONSTANT integer := 9; -- of a group: a hit if all would pass, else refused
   ATTEMPT CONSTANT integer := 10; -- a hit that charges nothing
+  DENIAL CONSTANT integer := 11; -- a denial that a ban counts
 
   missing bigint;
   -- The rows, by place: their tid, whether they hold a state, why they cannot be used, the state,
@@ -88,6 +89,8 @@ DECLARE
   -- The present group.
   asking boolean := false;
   refused boolean := false;
+  banned boolean := false;
+  since integer := 0; -- steps since one was refused
   spoiled integer := 0;
 BEGIN
   IF version <> {version} THEN
@@ -165,6 +168,8 @@ BEGIN
     IF flags > 0 OR verb >= TRY THEN
       IF verb = TRY AND NOT asking THEN
         refused := false;
+        banned := false;
+        since := 1000;
         spoiled := 0;
       END IF;
       asking := verb = TRY;
@@ -187,12 +192,27 @@ BEGIN
       flags := 1;
       act := CHARGE;
     ELSIF verb = TRY THEN
-      IF NOT fits THEN refused := true; END IF;
+      IF NOT fits AND algorithm = {ban} THEN
+        banned := true;
+      ELSIF NOT fits THEN
+        refused := true;
+      END IF;
       CONTINUE;
     ELSIF verb = HIT OR verb = TOGETHER OR (verb = TAKE AND amount = 0) THEN
       flags := fits::integer;
       act := ATTEMPT;
       IF amount > 0 AND (denies OR (verb = TOGETHER AND fits AND NOT refused)) THEN act := CHARGE; END IF;
+      IF verb = TOGETHER AND (banned OR refused) THEN
+        -- A ban counts refusals of the steps before it, of which the caller passes the number as
+        -- `burst`. While a key is banned, nothing but bans is attempted.
+        IF NOT fits THEN since := -1; END IF;
+        IF banned AND algorithm <> {ban} THEN
+          act := 0;
+        ELSIF NOT banned AND algorithm = {ban} THEN
+          act := CASE WHEN since < burst THEN DENIAL ELSE 0 END;
+        END IF;
+        since := since + 1;
+      END IF;
     ELSIF verb = TAKE THEN
       flags := (room > 0)::integer;
       act := CHARGE;

@@ -73,13 +73,19 @@ pub(crate) enum CallResult {
 
 impl Rule {
     pub(crate) fn new(limit: &Limit, clock: &Arc<dyn Clock>) -> Rule {
+        let machine = AnyMachine::new(limit);
+        // A ban sends how many limits it watches, and whether attempts extend it.
+        let (burst, charge_denied) = match &machine {
+            AnyMachine::Ban(ban) => (ban.watches() as u64, ban.pushes()),
+            _ => (limit.burst(), limit.charge_denied()),
+        };
         Rule {
-            machine: AnyMachine::new(limit),
+            machine,
             algorithm: limit.algorithm(),
             quota: limit.quota(),
             period: u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX),
-            burst: limit.burst(),
-            charge_denied: limit.charge_denied(),
+            burst,
+            charge_denied,
             edges: Edges::by(limit, clock),
         }
     }
@@ -106,10 +112,14 @@ impl Rule {
     }
 
     /// The four numbers that depend on the algorithm: the times that the units and the burst are
-    /// worth, or the edges of calendar windows.
+    /// worth, the edges of calendar windows, or the lengths of the first and the longest ban.
     fn numbers(&self, units: u64, at: Option<Timestamp>) -> [u64; 4] {
         if let Some(edges) = &self.edges {
             return edges.at(at);
+        }
+        if let AnyMachine::Ban(ban) = &self.machine {
+            let [first, longest] = ban.lengths();
+            return [first, 0, longest, 0];
         }
         let ((worth, part), (tolerance, rest)) = (self.worth(units), self.worth(self.burst));
         [worth, part, tolerance, rest]
@@ -134,7 +144,8 @@ impl Rule {
 impl Part {
     /// The number of the operation, its units, and the receipt of a refund.
     fn verb(&self) -> (u8, u64, Option<Receipt>) {
-        match self.op {
+        let is_ban = self.rule.machine.is_ban();
+        match if is_ban { self.op.without_units() } else { self.op } {
             Op::Hit(cost) => (1, cost, None),
             Op::Peek(cost) => (2, cost, None),
             Op::Take(cost) => (3, cost, None),
@@ -150,7 +161,10 @@ impl Part {
     /// hits are charged.
     fn makes(&self) -> bool {
         match self.op {
+            // The denial of another limit may be counted.
+            Op::Hit(_) if self.rule.machine.is_ban() => true,
             Op::Hit(cost) => cost > 0 && (self.rule.charge_denied || cost <= self.rule.capacity()),
+            _ if self.rule.machine.is_ban() => false,
             Op::Take(units) | Op::Charge(units) => units > 0,
             Op::Set(_) => true,
             _ => false,

@@ -7,6 +7,7 @@ pub(crate) const VERSION: i32 = 2;
 
 /// The file of each algorithm. Both buckets share one.
 const FILES: &[(Algorithm, &str)] = &[
+    (Algorithm::Ban, include_str!("../sql/ban.sql")),
     (Algorithm::FixedWindow, include_str!("../sql/fixed_window.sql")),
     (Algorithm::FixedWindowPerKey, include_str!("../sql/fixed_window_per_key.sql")),
     (Algorithm::ElasticWindow, include_str!("../sql/elastic_window.sql")),
@@ -56,6 +57,7 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
     let ask = ask.replace("{act}\n", &sections(1, 6));
     let ask = ask.replace("{moving_window}", &Algorithm::MovingWindow.number().to_string());
     let ask = ask.replace("{calendar_window}", &Algorithm::CalendarWindow.number().to_string());
+    let ask = ask.replace("{ban}", &Algorithm::Ban.number().to_string());
     let parts = [
         include_str!("../sql/schema.sql"),
         &tables_sql(tables),
@@ -119,7 +121,7 @@ mod tests {
             let branch = format!("WHEN {} THEN\n", algorithm.number());
             assert_eq!(sql.matches(&branch).count(), 2, "{algorithm}");
         }
-        for hole in ["{schema}", "{version}", "{create}", "{view}", "{act}", "_window}"] {
+        for hole in ["{schema}", "{version}", "{create}", "{view}", "{act}", "_window}", "{ban}"] {
             assert!(!sql.contains(hole), "{hole}");
         }
         assert_eq!(sql.matches("CREATE UNLOGGED TABLE").count(), 2);
