@@ -4,10 +4,13 @@
 //! Other callers may come between these steps. Then a unit may be charged that is refunded a moment
 //! later. Meanwhile others may be denied because of it, but never admitted. Without such races the
 //! answers are those of one atomic step.
+//!
+//! A ban is one cell, so each denial is counted once and the ban starts at the exact count. A hit
+//! that was decided at that moment may still pass.
 
 use std::sync::Arc;
 
-use tollgate::algorithm::{Act, Op};
+use tollgate::algorithm::{Act, AnyMachine, Op};
 use tollgate::{Error, Outcome};
 
 use crate::Inner;
@@ -24,6 +27,14 @@ struct Hit {
 }
 
 impl Hit {
+    fn peek(&self) -> Act {
+        Act::Op(Op::Peek(self.cost))
+    }
+
+    fn is_ban(&self) -> bool {
+        self.call.machine.is_ban()
+    }
+
     fn with_act(&self, act: Act) -> (Name, CellCall) {
         (self.name.clone(), CellCall { act, ..self.call.clone() })
     }
@@ -51,20 +62,20 @@ struct Group<C: Cells> {
 }
 
 impl<C: Cells> Group<C> {
-    /// Makes one call for each hit; `act` gets the cost of the hit.
-    async fn call_each(&self, act: impl Fn(u64) -> Act) -> Vec<Result<Outcome, Error>> {
-        let calls = self.hits.iter().map(|hit| hit.with_act(act(hit.cost)));
+    /// Makes one call for each hit; `act` gets the hit.
+    async fn call_each(&self, act: impl Fn(&Hit) -> Act) -> Vec<Result<Outcome, Error>> {
+        let calls = self.hits.iter().map(|hit| hit.with_act(act(hit)));
         self.inner.call_each(calls, self.times).await
     }
 
     async fn decide(&self) -> Result<Vec<Outcome>, Error> {
         if !self.likely_fits() {
-            let peeked = all_or_error(self.call_each(|cost| Act::Op(Op::Peek(cost))).await)?;
+            let peeked = all_or_error(self.call_each(Hit::peek).await)?;
             if peeked.iter().any(|decision| !decision.allowed()) {
                 return self.deny(&peeked).await;
             }
         }
-        let tried = self.call_each(Act::TryHit).await;
+        let tried = self.call_each(|hit| Act::TryHit(hit.cost)).await;
         if tried.iter().all(|answer| answer.as_ref().is_ok_and(Outcome::allowed)) {
             return all_or_error(tried);
         }
@@ -99,9 +110,16 @@ impl<C: Cells> Group<C> {
     }
 
     /// Charges what the limits charge for denied hits. The limits that denied may have room again
-    /// by now; then the answer is their earlier decision.
+    /// by now; then the answer is their earlier decision. While a key is banned, nothing but bans is
+    /// attempted.
     async fn deny(&self, earlier: &[Outcome]) -> Result<Vec<Outcome>, Error> {
-        let mut outcomes = all_or_error(self.call_each(Act::DenyHit).await)?;
+        let banned = earlier.iter().any(Outcome::banned);
+        let act = |hit: &Hit| match (hit.is_ban(), banned) {
+            (true, true) => Act::TryHit(hit.cost),
+            (false, false) => Act::DenyHit(hit.cost),
+            _ => hit.peek(),
+        };
+        let mut outcomes = all_or_error(self.call_each(act).await)?;
         if outcomes.iter().all(Outcome::allowed) {
             for (outcome, earlier) in outcomes.iter_mut().zip(earlier) {
                 if !earlier.allowed() {
@@ -109,6 +127,31 @@ impl<C: Cells> Group<C> {
                 }
             }
         }
+        if !banned {
+            self.count_denials(&mut outcomes).await?;
+        }
         Ok(outcomes)
+    }
+
+    /// Lets each ban count the denial of a limit that it watches.
+    async fn count_denials(&self, outcomes: &mut [Outcome]) -> Result<(), Error> {
+        let counts = |index: &usize| {
+            let AnyMachine::Ban(ban) = &*self.hits[*index].call.machine else { return false };
+            let watched = &outcomes[index.saturating_sub(ban.watches())..*index];
+            !watched.iter().all(Outcome::allowed)
+        };
+        let bans: Vec<usize> = (0..self.hits.len()).filter(counts).collect();
+        if bans.is_empty() {
+            return Ok(());
+        }
+        let calls = bans.iter().map(|index| {
+            let hit = &self.hits[*index];
+            hit.with_act(Act::DenyHit(hit.cost))
+        });
+        let counted = all_or_error(self.inner.call_each(calls, self.times).await)?;
+        for (index, outcome) in bans.into_iter().zip(counted) {
+            outcomes[index] = outcome;
+        }
+        Ok(())
     }
 }
