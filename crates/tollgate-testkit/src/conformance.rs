@@ -55,6 +55,11 @@ macro_rules! conformance {
                     many_keys_are_hit_independently,
                     invalid_requests_are_errors,
                 }
+                bans::{
+                    policies_with_a_ban_equal_the_definition,
+                    a_ban_counts_only_the_denials_of_its_own_limits,
+                    a_ban_starts_once_at_the_exact_denial,
+                }
                 concurrent::{
                     concurrent_callers_admit_exactly_the_limit,
                     fresh_keys_admit_exactly_one,

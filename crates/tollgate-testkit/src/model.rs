@@ -92,19 +92,29 @@ impl Model {
         self.states.retain(|(of, _), _| *of != counter);
     }
 
-    /// Charges all, or lets each be denied by its own rule.
+    /// Charges all, or lets each be denied by its own rule. A ban stands behind the limits that it
+    /// watches.
     pub fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
         let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();
-        let pass = shares.iter().map(ask).fold(true, |all, one| all & one);
-        let decide = |s: &Share| {
+        let fits: Vec<bool> = shares.iter().map(ask).collect();
+        let bans: Vec<bool> = shares.iter().map(|s| self.machines[s.limit].is_ban()).collect();
+        let denies = |ban: bool| (0..shares.len()).any(|index| bans[index] == ban && !fits[index]);
+        let (banned, denied) = (denies(true), denies(false));
+        let decide = |(index, s): (usize, &Share)| {
             let (machine, state) = self.state(s.limit, s.key);
-            if pass {
-                machine.apply(state, now, Op::Hit(s.cost))
-            } else {
-                machine.act(state, now, Act::DenyHit(s.cost))
-            }
+            let watched = match machine {
+                AnyMachine::Ban(ban) => index - ban.watches()..index,
+                _ => index..index,
+            };
+            let act = match (bans[index], banned, denied) {
+                (true, true, _) | (_, false, false) => Act::Op(Op::Hit(s.cost)),
+                (false, false, true) => Act::DenyHit(s.cost),
+                (true, false, true) if !fits[watched].iter().all(|fits| *fits) => Act::DenyHit(1),
+                _ => Act::Op(Op::Peek(s.cost)),
+            };
+            machine.act(state, now, act)
         };
-        shares.iter().map(decide).collect()
+        shares.iter().enumerate().map(decide).collect()
     }
 }
 
@@ -152,12 +162,16 @@ fn next_unit_at(decision: &Outcome) -> Option<Timestamp> {
 }
 
 /// The headline as the contract defines it: of the denials the one with the longest wait, else the
-/// outcome with the least remaining; the first of equals.
+/// outcome with the least remaining; the first of equals. A ban is the headline if and only if it
+/// denies.
 #[must_use]
 pub fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
+    if let Some(banned) = outcomes.iter().find(|outcome| outcome.banned()) {
+        return Some(banned);
+    }
     let wait = |d: &Outcome| d.retry_after().unwrap_or(Duration::MAX);
     let mut best: Option<&Outcome> = None;
-    for outcome in outcomes {
+    for outcome in outcomes.iter().filter(|outcome| !outcome.is_ban()) {
         let better = match best {
             None => true,
             Some(best) if outcome.allowed() != best.allowed() => best.allowed(),

@@ -1,6 +1,7 @@
 //! The rules, one function each. [`conformance!`](crate::conformance) makes a test of each; they
 //! are public so that a rule can be run by hand.
 
+pub mod bans;
 pub mod concurrent;
 pub mod denials;
 pub mod denied;

@@ -31,6 +31,13 @@ const LIMITS: [&str; 8] = [
     "150/365 days moving-window",
 ];
 
+/// A limit with a ban: the processes try more hits than it takes to start the ban.
+const BAN: &str = "50/365 days fixed-window-per-key; ban after=100/365 days for=365 days";
+const HITS_BEFORE_BAN: u64 = 60;
+
+/// What all processes together see of it: allowed hits, and denials before the one that starts it.
+const BEFORE_BAN: [u64; 2] = [50, 99];
+
 /// A child prints this, then what passed of each limit and of the fresh keys.
 const SAYS: &str = "tollgate-testkit admitted:";
 
@@ -48,7 +55,12 @@ pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: i
     let children: Vec<Child> =
         (0..CHILDREN).map(|_| start(test, &address, &ground.namespace)).collect();
     let held = LIMITS.iter().filter(|text| ground.limited(&limit(text)).is_some()).count();
-    let mut totals = vec![0_u64; held + 1];
+    let mut wanted = vec![QUOTA; held];
+    wanted.push(FRESH_KEYS);
+    if before_ban(&ground, 0).is_some() {
+        wanted.extend(BEFORE_BAN);
+    }
+    let mut totals = vec![0_u64; wanted.len()];
     for child in children {
         let output = child.wait_with_output().expect("the child's output");
         let text = String::from_utf8_lossy(&output.stdout);
@@ -61,9 +73,10 @@ pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: i
             *total += count;
         }
     }
-    let mut wanted = vec![QUOTA; held];
-    wanted.push(FRESH_KEYS);
-    assert_eq!(totals, wanted, "admitted by {CHILDREN} processes, of {LIMITS:?} and of fresh keys");
+    assert_eq!(
+        totals, wanted,
+        "admitted by {CHILDREN} processes, of {LIMITS:?}, of fresh keys, and before the ban of {BAN}"
+    );
     for text in LIMITS {
         let Some(limited) = ground.limited(&limit(text)) else { continue };
         assert_eq!(limited.usage(START, "key"), QUOTA, "{text}: in use");
@@ -93,5 +106,23 @@ fn admitted<S: Subject>(ground: &Ground<'_, S>) -> String {
     let one = ground.limited(&limit("1/365 days")).expect("held by every store");
     let fresh = (0..FRESH_KEYS).map(|n| admitted_together(&one, ("fresh", n), 1)).sum::<u64>();
     counts.push(fresh.to_string());
+    let before_ban = before_ban(ground, HITS_BEFORE_BAN).into_iter().flatten();
+    counts.extend(before_ban.map(|count| count.to_string()));
     counts.join(" ")
+}
+
+/// How many hits pass, and how many are denied but not banned. `None` if the store has no bans, and
+/// need not have any.
+fn before_ban<S: Subject>(ground: &Ground<'_, S>, hits: u64) -> Option<[u64; 2]> {
+    let policy = BAN.parse().unwrap_or_else(|error| panic!("{BAN}: {error}"));
+    let limiter = ground.policy(&policy)?;
+    let mut counts = [0; 2];
+    for _ in 0..hits {
+        let decided = ground.run(limiter.at(START).hit("banned"));
+        let decided = decided.unwrap_or_else(|error| panic!("{BAN}: {error}"));
+        if !decided.banned() {
+            counts[usize::from(!decided.allowed())] += 1;
+        }
+    }
+    Some(counts)
 }

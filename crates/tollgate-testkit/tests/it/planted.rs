@@ -107,6 +107,11 @@ caught! {
     RemembersAnyCost by denials::a_smaller_cost_is_not_denied_from_memory;
     RemembersElasticWindows by denials::denials_that_change_the_state_are_never_remembered;
     ResetsInVain by sequences::random_sequences_equal_the_definition;
+    AttemptsExtendBans by bans::policies_with_a_ban_equal_the_definition;
+    BansStartOneDenialLate by
+        bans::policies_with_a_ban_equal_the_definition,
+        bans::a_ban_starts_once_at_the_exact_denial;
+    LevelsOfBansNeverDecay by bans::policies_with_a_ban_equal_the_definition;
     AdmitsOnError by
         outage::a_broken_store_gives_errors_in_time,
         outage::without_the_store_the_rule_of_the_limiter_holds,

@@ -50,7 +50,7 @@ impl Subject for OnAtomic {
 
     fn refuses(&self, limit: &Limit) -> bool {
         let too_large = || self.0.prepare("", limit).is_err();
-        limit.algorithm() == Algorithm::MovingWindow || too_large()
+        limit.algorithm() == Algorithm::MovingWindow || limit.is_ban() || too_large()
     }
 
     fn counts_to(&self, limit: &Limit) -> u64 {

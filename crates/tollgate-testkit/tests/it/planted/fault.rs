@@ -60,6 +60,9 @@ pub(crate) enum Fault {
     /// Blocks the thread, with or without a deadline.
     BlocksOnError,
     ExecutesThoughUnavailable,
+    AttemptsExtendBans,
+    BansStartOneDenialLate,
+    LevelsOfBansNeverDecay,
 }
 
 /// The place of a key's state.

@@ -2,12 +2,13 @@
 //! fail and hang, and it has a timer.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate::algorithm::{Act, AnyMachine, AnyState, Op};
+use tollgate::algorithm::{Act, AnyMachine, AnyState, Op, hit_together};
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore};
 use tollgate::{Algorithm, Clock, Error, KeyRef, Limit, Outcome, SystemClock, Timestamp};
 use tollgate_testkit::{Kept, Subject};
@@ -192,6 +193,12 @@ impl Handle {
 
     fn together(&self, all: &[Owned], now: Timestamp) -> Vec<Outcome> {
         let cost = |of: &Owned| if let Op::Hit(cost) = of.op { cost } else { 0 };
+        if all.iter().any(|of| of.prepared.machine.is_ban()) {
+            let parts = all.iter().map(|of| of.prepared.machine.part(cost(of)));
+            let Ok(outcomes): Result<_, Infallible> =
+                hit_together(parts, |part, act| Ok(self.with_ban(&all[part], now, act)));
+            return outcomes;
+        }
         let ask = |of: &Owned| {
             self.change(of, now, |machine, state| machine.apply(state, now, Op::Peek(cost(of))))
         };
@@ -211,6 +218,38 @@ impl Handle {
             })
         };
         all.iter().map(decide).collect()
+    }
+
+    /// One part of a hit on a policy with a ban.
+    fn with_ban(&self, of: &Owned, now: Timestamp, act: Act) -> Outcome {
+        self.change(of, now, |machine, state| {
+            if let Some(AnyState::Ban(ban)) = state
+                && self.is(Fault::LevelsOfBansNeverDecay)
+                && ban.end > Timestamp::EPOCH
+            {
+                ban.end = ban.end.max(now);
+            }
+            let before = state.clone();
+            let outcome = machine.act(state, now, act);
+            let starts = outcome.banned() && matches!(act, Act::DenyHit(_));
+            if self.is(Fault::BansStartOneDenialLate) && starts {
+                let mut late = lock(&self.world.denials);
+                if late.remove(&of.place).is_none() {
+                    late.insert(of.place.clone(), (outcome, None));
+                    *state = before;
+                    return machine.apply(state, now, Op::Peek(0));
+                }
+            }
+            if let Some(AnyState::Ban(ban)) = state
+                && self.is(Fault::AttemptsExtendBans)
+                && outcome.banned()
+                && !starts
+                && !matches!(act, Act::Op(_))
+            {
+                ban.end = ban.end + TICK;
+            }
+            outcome
+        })
     }
 
     fn decide(&self, all: &[Owned], mode: Mode, now: Timestamp) -> Vec<Outcome> {
