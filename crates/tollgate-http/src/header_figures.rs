@@ -83,9 +83,13 @@ impl HeaderFigures {
             (true, 0) => (None, more.unwrap_or(fresh)),
             (true, _) => (None, fresh),
         };
-        let structured = headers.draft.and_then(|Draft::Ten| u32::try_from(index).ok());
+        // A ban is no quota: its answer names the limit before it, with nothing left until it ends.
+        let named = if outcome.banned() { decision.named_index() } else { index };
+        let structured = headers.draft.and_then(|Draft::Ten| u32::try_from(named).ok());
         let others = if headers.has_others(decision.allowed()) {
-            others(headers, outcome, reset, wait.filter(|_| !decision.allowed()))
+            let limit = decision.outcomes().get(named).map_or(0, Outcome::limit);
+            let wait = wait.filter(|_| !decision.allowed());
+            others(headers, outcome, limit, reset, wait)
         } else {
             Box::default()
         };
@@ -148,10 +152,11 @@ fn longest_wait(all: &[Outcome]) -> Option<usize> {
 fn others(
     headers: &Headers,
     outcome: &Outcome,
+    limit: u64,
     reset: u64,
     wait: Option<u64>,
 ) -> Box<[(Field, u64)]> {
-    let (limit, remaining) = (outcome.limit(), outcome.remaining());
+    let remaining = outcome.remaining();
     let mut others = Vec::new();
     if headers.three_fields {
         others.push((Field::RateLimitLimit, limit));
@@ -213,7 +218,9 @@ impl LimitHeaders {
     /// See the example of [`LimitHeaders`].
     #[must_use]
     pub fn new(limits: &[Limit]) -> LimitHeaders {
-        let policies: Vec<String> = limits.iter().map(policy).collect();
+        // A ban is no quota: a client that paces itself by it would wait for nothing.
+        let quotas = limits.iter().filter(|limit| !limit.is_ban());
+        let policies: Vec<String> = quotas.map(policy).collect();
         let labels: Box<[Arc<str>]> = limits.iter().map(|limit| name(limit).into()).collect();
         LimitHeaders {
             starts: labels.iter().map(|label| quoted(label) + ";r=").collect(),

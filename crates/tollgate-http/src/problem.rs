@@ -23,13 +23,19 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 /// ```
 #[must_use]
 pub fn problem(status: u16, limits: &[Limit], outcomes: &[Outcome]) -> String {
-    let refusing: Vec<_> = limits.iter().zip(outcomes).filter(|(_, d)| !d.allowed()).collect();
+    let banned = outcomes.iter().any(Outcome::banned);
+    // While a key is banned, the other limits were not asked.
+    let refuses = |d: &Outcome| if banned { d.banned() } else { !d.allowed() };
+    let refusing: Vec<_> = limits.iter().zip(outcomes).filter(|(_, d)| refuses(d)).collect();
     let names: Vec<String> = refusing.iter().map(|(limit, _)| json(&name(limit))).collect();
     // A denial without a retry time has the longest wait.
     let wait = refusing.iter().try_fold(0, |longest: u64, (_, decision)| {
         decision.retry_after().map(|wait| longest.max(tollgate::seconds_up(wait).max(1)))
     });
     let detail = match wait {
+        Some(seconds) if banned => {
+            format!("banned after too many denials, for {seconds} more seconds")
+        }
         Some(1) => "come back in 1 second".to_owned(),
         Some(seconds) => format!("come back in {seconds} seconds"),
         None => "this request costs more than the quota ever allows".to_owned(),

@@ -54,6 +54,9 @@ pub(crate) fn text(decision: &Decision) -> String {
     match decision.headline().retry_after() {
         Some(wait) => {
             let seconds = tollgate::seconds_up(wait).max(1);
+            if decision.banned() {
+                return format!("banned after too many denials: come back in {seconds} s\n");
+            }
             format!("too many requests: come back in {seconds} s\n")
         }
         None => "too much for one request: it costs more than the limit ever allows\n".into(),
