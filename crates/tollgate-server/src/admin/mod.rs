@@ -43,6 +43,8 @@ GET /health        the process answers
 GET /ready         the store can be written to as well, and nobody told the server to stop
 GET /keys          the busiest and the most denied keys; ?top=20
 GET /rules         the rules in force, and how their hits ended
+GET /bans          the banned keys that this server knows; ?top=20
+DELETE /bans/RULE/KEY   lifts a ban and forgets the counts of the key (scope operate)
     /api/v1/...    the API of the dashboard: overview, rules, keys, key, store, playground, stream, actions
 ";
 
@@ -137,6 +139,8 @@ impl Admin {
     ) -> Response<Body> {
         let answer = if request.uri().path().starts_with("/api/") {
             api::answer(self, caller, request).await
+        } else if api::bans::has(request.uri().path()) {
+            api::bans::answer(&self, caller, &request).await
         } else {
             self.text(told, &request).await.map(whole)
         };
@@ -166,7 +170,7 @@ impl Admin {
             path => Err(Problem::new(
                 StatusCode::NOT_FOUND,
                 format!(
-                    "path {path:?}: unknown; known are /metrics, /health, /ready, /keys, /rules, /api/v1"
+                    "path {path:?}: unknown; known are /metrics, /health, /ready, /keys, /rules, /bans, /api/v1"
                 ),
             )),
         }

@@ -263,7 +263,7 @@ fn every_mistake_is_reported_with_its_place() {
         (
             "[limits.login]\nlimit = { quota = 1, period = '1s', bust = 3 }",
             &[
-                "t.toml:2:37: limits.login.limit: \"bust\": unknown; known are quota, period, algorithm, burst, name, charge_denied",
+                "t.toml:2:37: limits.login.limit: \"bust\": unknown; known are quota, period, algorithm, burst, name, charge_denied, and of a ban after, for, max, push",
             ],
         ),
         (

@@ -169,7 +169,8 @@ impl FromNode for Policy {
             Value::Plain(text) | Value::Text(text) => {
                 text.parse().map_err(|error| Wrong::limit(node, text, &error))
             }
-            Value::Table(_) => Ok(from_table(node)?.into()),
+            Value::Table(_) => Policy::try_from(from_table(node)?)
+                .map_err(|error| Wrong::new(node, error.to_string())),
             Value::List(nodes) => {
                 let limit = |node: &Node| match node.value {
                     Value::Table(_) => from_table(node),
@@ -186,19 +187,26 @@ impl FromNode for Policy {
 /// Reads a limit written as a table: quota, period and options.
 fn from_table(node: &Node) -> Result<Limit, Wrong> {
     let Value::Table(table) = &node.value else { return Err(Wrong::expected(node, "a limit")) };
-    let (Some(quota), Some(period)) = (find(table, "quota"), find(table, "period")) else {
+    let quota = find(table, "quota").or_else(|| find(table, "after"));
+    let (Some(quota), Some(period)) = (quota, find(table, "period")) else {
         return Err(Wrong::new(node, "a limit needs a quota and a period"));
     };
-    let mut limit = Limit::new(u64::from_node(quota)?, Duration::from_node(period)?);
+    let (quota, period) = (u64::from_node(quota)?, Duration::from_node(period)?);
+    let mut limit = match find(table, "for") {
+        Some(length) => Limit::ban(quota, period, Duration::from_node(length)?),
+        None => Limit::new(quota, period),
+    };
     for (name, value) in table {
         limit = match &name.text[..] {
             "algorithm" => limit.algorithm(Algorithm::from_node(value)?),
             "burst" => limit.burst(u64::from_node(value)?),
             "name" => limit.name(String::from_node(value)?),
             "charge_denied" if bool::from_node(value)? => limit.charge_denied(),
-            "quota" | "period" | "charge_denied" => limit,
+            "max" => limit.doubling(Duration::from_node(value)?),
+            "push" if bool::from_node(value)? => limit.push(),
+            "quota" | "after" | "period" | "for" | "push" | "charge_denied" => limit,
             other => {
-                let known = "known are quota, period, algorithm, burst, name, charge_denied";
+                let known = "known are quota, period, algorithm, burst, name, charge_denied, and of a ban after, for, max, push";
                 let message = format!("{}: unknown; {known}", quoted(other));
                 return Err(Wrong { at: name.at, message });
             }

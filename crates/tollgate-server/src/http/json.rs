@@ -114,9 +114,8 @@ pub(crate) fn outcomes(
 
 /// Units in use: of the headline, and of each limit where there are several.
 pub(super) fn usage(decision: &RuleDecision<'_>, out: &mut String) {
-    let used = decision.decision.as_ref().map_or(0, Decision::used);
     out.push_str("{\"used\":");
-    number(used, out);
+    number(decision.used(), out);
     let outcomes = decision.outcomes();
     if outcomes.len() > 1 {
         out.push_str(",\"limits\":[");
@@ -170,6 +169,10 @@ fn fields(outcome: &Outcome, limit: Option<&Limit>, out: &mut String) {
     match outcome.bound() {
         Some(bound) => number(bound, out),
         None => out.push_str("null"),
+    }
+    if outcome.is_ban() {
+        // Its units are denials.
+        out.push_str(",\"ban\":true");
     }
 }
 

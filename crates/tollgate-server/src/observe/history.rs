@@ -23,7 +23,7 @@ const RULE_SPANS: usize = HISTORY_SECONDS / RULE_SPAN as usize;
 const LATENCY_SECONDS: usize = 10;
 
 /// Hits by [verdict](crate::service::Verdict), then calls that the store did not answer.
-pub type Counts = [u64; 6];
+pub type Counts = [u64; 7];
 
 /// The newest second and the counts of the last seconds, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,8 +166,8 @@ impl RuleRecorder {
             return grown;
         }
         recorded.move_to(now / RULE_SPAN);
-        let [allowed, denied, shadowed, exempt, blocked, _] = grown;
-        let more = [allowed + exempt, denied + blocked, shadowed];
+        let [allowed, denied, shadowed, exempt, blocked, banned, _] = grown;
+        let more = [allowed + exempt, denied + blocked + banned, shadowed];
         if let Some(span) = recorded.spans.back_mut() {
             for (count, more) in span.iter_mut().zip(more) {
                 *count = count.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
@@ -232,7 +232,7 @@ mod tests {
         observer.tick(BEGIN + 3);
         let history = observer.history();
         assert_eq!(history.newest, BEGIN + 3);
-        let expected = [[3, 0, 0, 0, 0, 0], [0; 6], [0; 6], [0, 2, 0, 0, 0, 0]];
+        let expected = [[3, 0, 0, 0, 0, 0, 0], [0; 7], [0; 7], [0, 2, 0, 0, 0, 0, 0]];
         assert_eq!(history.counts, expected);
         assert_eq!(observer.newest(), (BEGIN + 3, expected[3]));
     }

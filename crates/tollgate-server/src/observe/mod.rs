@@ -1,16 +1,18 @@
 //! Statistics of the server: counts by rule, busiest keys, response times. Their size is bounded,
 //! whatever clients send: labels are rules and ports, never keys.
 
+mod bans;
 mod history;
 mod port;
 mod rule;
 mod sketch;
 mod watchlist;
 
+pub use bans::MOST as MOST_BANS;
 pub use history::{Counts, HISTORY_SECONDS, History, Latency, RULE_SPAN, RuleCounts};
 pub use port::{PortStats, Spans};
 pub use rule::{RuleStats, Scope};
-pub use sketch::{KeyId, Seen, Sketch};
+pub use sketch::{KeyId, Seen, Sketch, text_of};
 pub use watchlist::WatchedDecision;
 
 use std::collections::BTreeMap;
@@ -93,7 +95,7 @@ impl Observer {
     pub fn saw(&self, rule: &Arc<RuleStats>, key: KeyRef<'_>, verdict: Verdict) {
         rule.saw(verdict);
         self.busiest.saw(rule, key);
-        if matches!(verdict, Verdict::Denied | Verdict::Shadowed | Verdict::Blocked) {
+        if !verdict.passes() || verdict == Verdict::Shadowed {
             self.denied.saw(rule, key);
         }
         self.watchlist.saw(rule, key, verdict);

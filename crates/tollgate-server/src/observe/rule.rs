@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tollgate::{KeyRef, Outcome, OwnedKey, Timestamp};
+
+use super::bans::Bans;
 use super::history::{Counts, RuleCounts, RuleRecorder};
 use crate::service::Verdict;
 
@@ -20,9 +23,10 @@ pub struct RuleStats {
     namespace: Box<str>,
     domain: Box<str>,
     name: Box<str>,
-    verdicts: [AtomicU64; 5],
+    verdicts: [AtomicU64; 6],
     errors: AtomicU64,
     recorder: RuleRecorder,
+    bans: Bans,
 }
 
 impl RuleStats {
@@ -69,9 +73,9 @@ impl RuleStats {
 
     /// Notes the counts since the last call, and returns them.
     pub(super) fn tick(&self, now: u64) -> Counts {
-        let [allowed, denied, shadowed, exempt, blocked] =
+        let [allowed, denied, shadowed, exempt, blocked, banned] =
             Verdict::ALL.map(|verdict| self.count(verdict));
-        self.recorder.tick(now, [allowed, denied, shadowed, exempt, blocked, self.errors()])
+        self.recorder.tick(now, [allowed, denied, shadowed, exempt, blocked, banned, self.errors()])
     }
 
     /// The hits of the last 15 minutes in spans of [`RULE_SPAN`](super::RULE_SPAN) seconds, the
@@ -85,5 +89,25 @@ impl RuleStats {
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a decision found a key banned.
+    #[inline]
+    pub(crate) fn saw_ban(&self, key: KeyRef<'_>, outcomes: &[Outcome]) {
+        // Limits that come with requests are counted together, so their keys could not be told apart.
+        if !self.name.is_empty() {
+            self.bans.saw(key, outcomes);
+        }
+    }
+
+    /// Forgets that a key is banned.
+    pub(crate) fn forget_ban(&self, key: KeyRef<'_>) {
+        self.bans.forget(key);
+    }
+
+    /// The banned keys that this server knows, and when their bans end.
+    #[must_use]
+    pub fn bans(&self, now: Timestamp) -> Vec<(OwnedKey, Timestamp)> {
+        self.bans.at(now)
     }
 }

@@ -80,7 +80,9 @@ pub enum KeyId {
 }
 
 impl KeyId {
-    fn of(key: KeyRef<'_>) -> Option<KeyId> {
+    /// `None` if no text names the key.
+    #[must_use]
+    pub fn of(key: KeyRef<'_>) -> Option<KeyId> {
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
         match key.form() {
             Form::Plain => text(key.bytes()).map(KeyId::Text),
@@ -129,7 +131,7 @@ impl Sketch {
                     namespace: entry.rule.namespace().to_owned(),
                     domain: entry.rule.domain().to_owned(),
                     rule: entry.rule.name().to_owned(),
-                    key: text(key),
+                    key: text_of(key),
                     id: KeyId::of(key),
                     count: *count,
                     over: entry.over,
@@ -193,7 +195,8 @@ impl Entry {
 }
 
 /// A key as readable text.
-fn text(key: KeyRef<'_>) -> String {
+#[must_use]
+pub fn text_of(key: KeyRef<'_>) -> String {
     if key.form() == Form::Digest {
         return key.to_string();
     }

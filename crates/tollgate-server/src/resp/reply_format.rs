@@ -39,9 +39,7 @@ impl ReplyFormat {
                 fields(decision, Some(("receipt", receipts)), reply);
             }
             ReplyFormat::Passes => reply.integer(i64::from(decision.passes())),
-            ReplyFormat::Usage => {
-                reply.count(decision.decision.as_ref().map_or(0, Decision::used));
-            }
+            ReplyFormat::Usage => reply.count(decision.used()),
         }
     }
 }
@@ -50,11 +48,12 @@ impl ReplyFormat {
 fn redis_cell(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
     let Some(decision) = &rule.decision else { return };
     let (fields, now) = (decision.fields(), decision.now());
+    let limit = decision.outcomes().get(decision.named_index()).map_or(0, Outcome::limit);
     let allowed = rule.passes();
     let retry = fields.retry_at.filter(|_| !allowed).map_or(NONE, |at| seconds(at, now));
     reply.array(5);
     reply.integer(i64::from(!allowed));
-    reply.count(fields.limit);
+    reply.count(limit);
     reply.count(fields.remaining);
     reply.integer(retry);
     reply.integer(fields.fresh_at.map_or(0, |at| seconds(at, now)));
@@ -65,10 +64,11 @@ fn redis_cell(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
 fn throttlecrab(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
     let Some(decision) = &rule.decision else { return };
     let (fields, now) = (decision.fields(), decision.now());
+    let limit = decision.outcomes().get(decision.named_index()).map_or(0, Outcome::limit);
     let allowed = rule.passes();
     reply.array(5);
     reply.integer(i64::from(allowed));
-    reply.count(fields.limit);
+    reply.count(limit);
     reply.count(fields.remaining);
     reply.integer(fields.fresh_at.map_or(0, |at| seconds(at, now)));
     reply.integer(if allowed { 0 } else { fields.retry_at.map_or(NONE, |at| seconds(at, now)) });

@@ -157,8 +157,9 @@ impl BoundRule {
         let allowed = decision.as_ref().is_none_or(Decision::allowed);
         let verdict = match (allowed, self.shadow) {
             (true, _) => Verdict::Allowed,
-            (false, false) => Verdict::Denied,
             (false, true) => Verdict::Shadowed,
+            (false, false) if decision.as_ref().is_some_and(Decision::banned) => Verdict::Banned,
+            (false, false) => Verdict::Denied,
         };
         RuleDecision::new(verdict, decision, limiter)
     }
@@ -169,7 +170,11 @@ impl BoundRule {
     /// When the store does not answer.
     pub async fn reset<K: Key>(&self, key: K) -> Result<bool, RequestError> {
         match key.with_key(|key| self.limiter_of(key)) {
-            Ok((limiter, _)) => Ok(limiter.limiter.reset(key).await?),
+            Ok((limiter, _)) => {
+                let was_there = limiter.limiter.reset(&key).await?;
+                key.with_key(|key| self.stats().forget_ban(key));
+                Ok(was_there)
+            }
             Err(_) => Ok(false),
         }
     }

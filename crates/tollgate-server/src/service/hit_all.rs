@@ -65,6 +65,7 @@ impl Service {
         for ((index, hit), decision) in binding.iter().zip(bound) {
             hit.key.with_key(|key| {
                 self.observer().saw(hit.rule.stats(), key, decision.verdict);
+                hit.rule.stats().saw_ban(key, decision.outcomes());
             });
             decisions[*index] = Some(decision);
         }

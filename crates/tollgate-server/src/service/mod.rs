@@ -188,7 +188,7 @@ impl Service {
             }
         };
         if operation.is_hit() {
-            key.with_key(|key| self.count(rule, key, decision.verdict));
+            key.with_key(|key| self.count(rule, key, &decision));
         }
         Ok(decision)
     }
@@ -211,14 +211,16 @@ impl Service {
                     rule.decision(limiter, Some(limiter.limiter.hit_now(&key, cost)?))
                 }
             };
-            self.count(rule, key, decision.verdict);
+            self.count(rule, key, &decision);
             Some(decision)
         })
     }
 
     /// Counts a hit.
-    fn count(&self, rule: &BoundRule, key: KeyRef<'_>, verdict: Verdict) {
+    fn count(&self, rule: &BoundRule, key: KeyRef<'_>, decision: &RuleDecision<'_>) {
+        let verdict = decision.verdict;
         self.observer.saw(rule.stats(), key, verdict);
+        rule.stats().saw_ban(key, decision.outcomes());
         if !verdict.passes() {
             telemetry::denied(rule.stats(), verdict);
         }

@@ -36,19 +36,27 @@ pub enum Verdict {
     Exempt,
     /// The key is blocked: it never passes.
     Blocked,
+    /// A ban denies: the key was denied too often.
+    Banned,
 }
 
 impl Verdict {
     /// All verdicts.
-    pub const ALL: [Verdict; 5] =
-        [Verdict::Allowed, Verdict::Denied, Verdict::Shadowed, Verdict::Exempt, Verdict::Blocked];
+    pub const ALL: [Verdict; 6] = [
+        Verdict::Allowed,
+        Verdict::Denied,
+        Verdict::Shadowed,
+        Verdict::Exempt,
+        Verdict::Blocked,
+        Verdict::Banned,
+    ];
 
     /// Whether the hit passes.
     #[must_use]
     pub fn passes(self) -> bool {
         match self {
             Verdict::Allowed | Verdict::Shadowed | Verdict::Exempt => true,
-            Verdict::Denied | Verdict::Blocked => false,
+            Verdict::Denied | Verdict::Blocked | Verdict::Banned => false,
         }
     }
 
@@ -61,6 +69,7 @@ impl Verdict {
             Verdict::Shadowed => "shadowed",
             Verdict::Exempt => "exempt",
             Verdict::Blocked => "blocked",
+            Verdict::Banned => "banned",
         }
     }
 }
@@ -83,6 +92,12 @@ impl<'r> RuleDecision<'r> {
     #[must_use]
     pub fn passes(&self) -> bool {
         self.verdict.passes()
+    }
+
+    /// The units in use by the limit that the answer names: a ban has none.
+    pub(crate) fn used(&self) -> u64 {
+        let named = self.decision.as_ref().map_or(0, Decision::named_index);
+        self.outcomes().get(named).map_or(0, Outcome::used)
     }
 
     /// The outcome of each limit, in order; none for keys that are exempt or blocked.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::{Key, KeyRef, Limit, Outcome};
+use tollgate::{Decision, Key, KeyRef, Limit, Outcome};
 
 use crate::http::{KeyText, Problem};
 use crate::seconds::{Seconds, unix_now};
@@ -31,6 +31,16 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// A request about a key of a rule. The name of the rule is not used in a domain.
+    pub(super) fn of(
+        namespace: Cow<'a, str>,
+        domain: Cow<'a, str>,
+        rule: Cow<'a, str>,
+        key: KeyText<'a>,
+    ) -> Request<'a> {
+        Request { namespace, domain, rule, key, units: None }
+    }
+
     pub(super) fn read(body: &'a [u8]) -> Result<Request<'a>, Problem> {
         serde_json::from_slice(body).map_err(|error| Problem::wrong(format!("body: {error}")))
     }
@@ -109,6 +119,8 @@ fn state_of(outcome: &Outcome, limit: &Limit) -> Value {
         "text": limit.to_string(),
         "admits": limit.describe().admits,
         "allowed": outcome.allowed(),
+        // Of a ban the units are denials.
+        "ban": outcome.is_ban(),
         "limit": fields.limit,
         "used": fields.used,
         "remaining": fields.remaining,
@@ -119,7 +131,7 @@ fn state_of(outcome: &Outcome, limit: &Limit) -> Value {
     })
 }
 
-fn micros(span: Duration) -> u64 {
+pub(super) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -136,6 +148,14 @@ fn reasons(decision: &RuleDecision<'_>) -> Vec<String> {
         Verdict::Allowed => return Vec::new(),
         Verdict::Exempt => return vec!["the key is exempt: it is never limited".to_owned()],
         Verdict::Blocked => return vec!["the key is blocked: it never passes".to_owned()],
+        Verdict::Banned => {
+            let ban = decision.decision.as_ref().and_then(Decision::retry_after);
+            let wait = ban.map_or(Duration::ZERO, rounded_up);
+            return vec![format!(
+                "the key is banned because it was denied too often; the ban ends in {} s",
+                Seconds(wait)
+            )];
+        }
         Verdict::Denied | Verdict::Shadowed => {}
     }
     let outcomes = decision.outcomes().iter().zip(decision.limits());

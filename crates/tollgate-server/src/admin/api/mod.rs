@@ -4,6 +4,7 @@
 //! about one key have it in their body and not in the URL, because proxies log URLs.
 
 mod actions;
+pub(super) mod bans;
 mod events;
 mod key;
 mod keys;
@@ -41,6 +42,7 @@ enum Route {
     Overview,
     Rules,
     Keys,
+    Bans,
     Key,
     Store,
     Playground,
@@ -53,6 +55,7 @@ const ROUTES: &[(&str, Route)] = &[
     ("/api/v1/overview", Route::Overview),
     ("/api/v1/rules", Route::Rules),
     ("/api/v1/keys", Route::Keys),
+    ("/api/v1/bans", Route::Bans),
     ("/api/v1/key", Route::Key),
     ("/api/v1/store", Route::Store),
     ("/api/v1/playground", Route::Playground),
@@ -88,6 +91,7 @@ pub(super) async fn answer(
         (Route::Overview, _) => Ok(json(&overview::with_history(&admin))),
         (Route::Rules, _) => Ok(json(&rules::all(service))),
         (Route::Keys, _) => keys::all(service, &query).map(|keys| json(&keys)),
+        (Route::Bans, _) => bans::list(service, &query).map(|bans| json(&bans)),
         (Route::Store, _) => Ok(json(&store::all(&admin))),
         (Route::Playground, _) => playground::answer(&query).map(|charts| json(&charts)),
         (Route::Stream, Some(caller)) => events::stream(&admin, caller),

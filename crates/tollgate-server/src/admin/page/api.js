@@ -49,7 +49,7 @@ export function follow(read) {
 }
 
 /** The verdicts, the lowest in a chart first, and errors. */
-export const VERDICTS = ["allowed", "exempt", "shadowed", "denied", "blocked", "errors"];
+export const VERDICTS = ["allowed", "exempt", "shadowed", "denied", "banned", "blocked", "errors"];
 
 function take(overview) {
   state.overview = overview;

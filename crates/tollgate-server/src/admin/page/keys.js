@@ -1,4 +1,4 @@
-// The busiest and the most denied keys, and the page of one key.
+// The busiest, the most denied and the banned keys, and the page of one key.
 
 import { api, poll, state } from "./api.js";
 import { bar } from "./chart.js";
@@ -32,7 +32,20 @@ function list(title) {
   return { element: h("section", { class: "card" }, h("h2", {}, title), made.element), show };
 }
 
+/** The banned keys. A banned key is lifted on its own page, by a reset. */
+function bans() {
+  const made = table("Banned keys", [
+    { title: "Key", update: name },
+    column("Rule", where, false),
+    column("Ends in", (row) => span(row.ends_in_us / 1e6)),
+  ], "No key is banned.");
+  const more = h("p", { class: "muted" }, "Bans that this server has answered with. The reset on the page of a key lifts its ban.");
+  const show = (answer) => made.show(answer.bans.map((row) => ({ ...row, rowId: JSON.stringify([row.domain, row.namespace, row.rule, row.key]) })));
+  return { element: h("section", { class: "card" }, h("h2", {}, "Banned"), made.element, more), show };
+}
+
 export function page() {
+  const banned = bans();
   const [busiest, denied] = [list("Busiest"), list("Most denied")];
   const failed = h("p", { class: "error", role: "alert" });
   const { end } = poll(() => api("keys?top=25"), 3, (answer) => {
@@ -40,6 +53,7 @@ export function page() {
     busiest.show(answer.busiest);
     denied.show(answer.denied);
   }, (failure) => say(failed, failure.message));
+  const polled = poll(() => api("bans?top=25"), 3, banned.show, (failure) => say(failed, failure.message));
   const form = h("form", { class: "card row filter", submit: (event) => {
     event.preventDefault();
     const { rule, namespace, key } = Object.fromEntries(new FormData(form));
@@ -54,8 +68,8 @@ export function page() {
     h("h1", {}, "Keys"),
     h("p", { class: "muted" }, "The counts are estimates since the server started: a sketch of fixed size holds them. Keys are personal data."),
     failed, form,
-    h("div", { class: "columns" }, busiest.element, denied.element));
-  return { element, end };
+    h("div", { class: "columns" }, busiest.element, denied.element), banned.element);
+  return { element, end: () => { end(); polled.end(); } };
 }
 
 const dialog = document.getElementById("confirm");
@@ -88,8 +102,10 @@ function limitRow(limit) {
   const from = h("span", { class: "figure" });
   const update = (now) => {
     meter.show(now.used, now.limit);
-    say(used, `${count(now.used)} of ${count(now.limit)} in use, ${count(now.remaining)} remaining`);
-    say(free, now.allowed ? "a hit passes now" : now.retry_after_us === null ? "a hit never passes" : `free in ${span(now.retry_after_us / 1e6)}`);
+    say(used, now.ban
+      ? `${count(now.used)} of ${count(now.limit)} denials`
+      : `${count(now.used)} of ${count(now.limit)} in use, ${count(now.remaining)} remaining`);
+    say(free, now.ban && !now.allowed ? `banned for ${span(now.retry_after_us / 1e6)}` : now.ban ? "not banned" : now.allowed ? "a hit passes now" : now.retry_after_us === null ? "a hit never passes" : `free in ${span(now.retry_after_us / 1e6)}`);
     say(fresh, now.reset_after_us ? `unused in ${span(now.reset_after_us / 1e6)}` : "unused");
     say(from, `from: ${now.source.replace("_", " ")}${now.bound ? `, at most ${count(now.bound)} too few` : ""}`);
   };

@@ -115,7 +115,7 @@ export function page() {
     const ten = counts.slice(-10);
     const now = ten.length ? ten.reduce((all, second) => all + total(second), 0) / ten.length : 0;
     const recent = sum(counts.slice(-60));
-    const refused = recent.denied + recent.blocked;
+    const refused = recent.denied + recent.blocked + recent.banned;
     const http = overview.ports.find(({ port }) => port === "http");
     say(tiles.now.value, rate(now));
     say(tiles.now.more, `${count(total(overview.totals))} since the start`);

@@ -4,8 +4,8 @@ import { api, poll } from "./api.js";
 import { spark } from "./chart.js";
 import { column, count, h, put, say, share, table, unnamed } from "./dom.js";
 
-const hits = (rule) => rule.allowed + rule.denied + rule.shadowed + rule.exempt + rule.blocked;
-const refused = (rule) => rule.denied + rule.blocked;
+const hits = (rule) => rule.allowed + rule.denied + rule.shadowed + rule.exempt + rule.blocked + rule.banned;
+const refused = (rule) => rule.denied + rule.blocked + rule.banned;
 const part = (rule) => (hits(rule) ? refused(rule) / hits(rule) : 0);
 const place = (rule) => (rule.domain ? `domain ${rule.domain}` : rule.namespace ? `namespace ${rule.namespace}` : "");
 const title = (rule) => (rule.inline ? "limits of requests" : rule.name);

@@ -72,7 +72,11 @@ async fn refund(
 
 /// The fields of a decision as JSON, without the last brace.
 fn fields(limiter: &SharedLimiter<AnyStore>, decision: &Decision) -> String {
-    let verdict = if decision.allowed() { Verdict::Allowed } else { Verdict::Denied };
+    let verdict = match (decision.allowed(), decision.banned()) {
+        (true, _) => Verdict::Allowed,
+        (false, true) => Verdict::Banned,
+        (false, false) => Verdict::Denied,
+    };
     let mut json = "{".to_owned();
     outcomes_json(verdict, Some(decision), limiter.limits(), &mut json);
     json

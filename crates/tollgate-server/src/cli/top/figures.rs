@@ -42,6 +42,9 @@ pub(super) struct Second {
     pub(super) shadowed: u64,
     pub(super) exempt: u64,
     pub(super) blocked: u64,
+    /// Servers before bans do not send it.
+    #[serde(default)]
+    pub(super) banned: u64,
     pub(super) errors: u64,
 }
 
@@ -79,6 +82,8 @@ struct Rule {
     shadowed: u64,
     exempt: u64,
     blocked: u64,
+    #[serde(default)]
+    banned: u64,
 }
 
 #[derive(Deserialize)]
@@ -156,14 +161,17 @@ impl Figures {
 }
 
 fn rule_row(rule: Rule) -> Row {
-    let Rule { namespace, domain, name, allowed, denied, shadowed, exempt, blocked, .. } = rule;
-    let hits = allowed + denied + shadowed + exempt + blocked;
+    let Rule {
+        namespace, domain, name, allowed, denied, shadowed, exempt, blocked, banned, ..
+    } = rule;
+    let refused = denied + blocked + banned;
+    let hits = allowed + refused + shadowed + exempt;
     let shown = if rule.inline { "(limits of requests)" } else { &name[..] };
     Row {
         name: place(&namespace, &domain, shown),
         about: rule.limit.map(|limit| unnamed(&limit)).unwrap_or_default(),
         hits: Some(Count { total: hits, rate: None }),
-        denied: Some(Count { total: denied + blocked, rate: None }),
+        denied: Some(Count { total: refused, rate: None }),
         shadowed,
         id: [namespace, domain, name, String::new()],
     }

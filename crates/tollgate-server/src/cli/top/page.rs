@@ -124,13 +124,17 @@ fn summary(overview: &Overview) -> [String; 3] {
     let node = node.as_ref().map(|node| format!("  node {node}")).unwrap_or_default();
     let first =
         format!("tollgate {version}{node}  up {}  store {}", uptime(*uptime_seconds), store.url);
-    let Second { allowed, denied, shadowed, exempt, blocked, errors } = second;
-    let hits = allowed + denied + shadowed + exempt + blocked;
+    let Second { allowed, denied, shadowed, exempt, blocked, banned, errors } = second;
+    let hits = allowed + denied + shadowed + exempt + blocked + banned;
     let mut parts =
         vec![format!("{} allowed", grouped(*allowed)), format!("{} denied", grouped(*denied))];
-    for (count, name) in
-        [(shadowed, "shadowed"), (exempt, "exempt"), (blocked, "blocked"), (errors, "errors")]
-    {
+    for (count, name) in [
+        (shadowed, "shadowed"),
+        (exempt, "exempt"),
+        (blocked, "blocked"),
+        (banned, "banned"),
+        (errors, "errors"),
+    ] {
         if *count > 0 {
             parts.push(format!("{} {name}", grouped(*count)));
         }

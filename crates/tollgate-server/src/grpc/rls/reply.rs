@@ -121,7 +121,7 @@ fn unit(limit: &Limit) -> Unit {
 /// The limit and the outcome of the headline.
 fn headline<'d>(decision: &'d RuleDecision<'_>) -> Option<(&'d Limit, &'d Outcome)> {
     let outcomes = decision.decision.as_ref()?;
-    Some((decision.limits().get(outcomes.headline_index())?, outcomes.headline()))
+    Some((decision.limits().get(outcomes.named_index())?, outcomes.headline()))
 }
 
 /// A blocked descriptor shows the rate of its configuration.

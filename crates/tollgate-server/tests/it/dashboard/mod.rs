@@ -2,6 +2,7 @@
 
 mod access;
 mod api;
+mod bans;
 mod browser;
 mod devtools;
 mod stream;
