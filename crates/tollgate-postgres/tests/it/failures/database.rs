@@ -169,16 +169,16 @@ fn a_newer_schema_is_refused_when_connecting_and_later() {
         let newer = newer.split_once("CREATE FUNCTION tollgate.ask").unwrap().1;
         let newer = newer.split_once("CREATE FUNCTION tollgate.clean").unwrap().0;
         let newer = format!("CREATE FUNCTION tollgate.ask{newer}")
-            .replace("IF version <> 1", "IF version <> 2")
-            .replace("has version 1", "has version 2")
+            .replace("IF version <> 2", "IF version <> 3")
+            .replace("has version 2", "has version 3")
             .replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION");
-        let newer = format!("UPDATE tollgate.meta SET version = 2; {newer}");
+        let newer = format!("UPDATE tollgate.meta SET version = 3; {newer}");
         // The rest is the comment of the next function.
         admin.batch_execute(&newer).await.unwrap();
         let [hit, peek] = [limited.hit("key").await, limited.peek("key").await];
         for error in [hit.unwrap_err(), peek.unwrap_err(), refused(server.url()).await] {
             assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, false), "{error}");
-            assert!(error.to_string().contains("version 2"), "{error}");
+            assert!(error.to_string().contains("version 3"), "{error}");
         }
     });
 }
