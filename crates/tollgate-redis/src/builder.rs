@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 use tollgate::{Clock, Error, SystemClock};
-use tollgate_remote::{Queues, Tokio};
+use tollgate_remote::{Announcements, Queues, Tokio};
 
+use crate::announce::PubSub;
 use crate::key::Keyspace;
 use crate::servers::Servers;
 use crate::target::{Certificates, Target};
@@ -132,8 +133,11 @@ impl RedisBuilder {
         };
         let guard = self.guard.lanes(lanes).name(without_secrets(&self.url)).on_open(suspect);
         let queues = Queues::new((*runtime).clone());
-        let guard = guard.build_on(runtime.clone());
+        let guard = Arc::new(guard.build_on(runtime.clone()));
+        let channel = PubSub::new(servers.clone(), keyspace.channel());
+        let announcements = Announcements::new(channel, Arc::clone(&guard), runtime.clone());
         let clock = self.clock;
-        Ok(Redis { inner: Arc::new(Inner { keyspace, servers, guard, queues, runtime, clock }) })
+        let inner = Inner { keyspace, servers, guard, announcements, queues, runtime, clock };
+        Ok(Redis { inner: Arc::new(inner) })
     }
 }

@@ -58,6 +58,11 @@ impl Keyspace {
         Ok(Keyspace { prefix: prefix.into() })
     }
 
+    /// The channel of pub/sub on which processes announce changed keys.
+    pub(crate) fn channel(&self) -> String {
+        format!("{}:changed", self.prefix)
+    }
+
     pub(crate) fn of_limit(&self, namespace: &str, limit: &Limit) -> LimitKeys {
         let mut end = namespace_end(namespace).into_bytes();
         let version = if limit.name().is_some() {

@@ -29,6 +29,7 @@
 //! | `redis+sentinel://user:password@host:port,host:port/name/database` | the primary that sentinels know by that name |
 //! | `redis+cluster://user:password@host:port,host:port` | a cluster, by some of its nodes |
 
+mod announce;
 mod batch;
 mod builder;
 mod clear;
@@ -52,11 +53,12 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::hold::refuse_slots;
-use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore, StoreReport, try_write};
 use tollgate::{Clock, Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
-use tollgate_remote::{Queues, Tokio};
+use tollgate_remote::{Announcement, Announcements, Queues, Tokio};
 
+use announce::PubSub;
 use batch::Job;
 use command::{Call, Mode, Part, Rule};
 use key::{Keyspace, LimitKeys};
@@ -81,7 +83,8 @@ pub struct Redis {
 struct Inner {
     keyspace: Keyspace,
     servers: Servers,
-    guard: Guard,
+    guard: Arc<Guard>,
+    announcements: Announcements<PubSub>,
     /// Plain hits that wait, by queue: see `batch.rs`.
     queues: Queues<u16, Job>,
     runtime: Tokio,
@@ -121,7 +124,8 @@ impl Redis {
     /// # Errors
     /// When a server does not answer; some keys may be gone.
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
-        let Inner { keyspace, servers, .. } = &*self.inner;
+        let Inner { keyspace, servers, announcements, .. } = &*self.inner;
+        let _announcement = announcements.of_all_keys();
         let pattern = keyspace.namespace_pattern(namespace);
         let cleared = clear::clear(servers, &pattern, |key| keyspace.is_in(namespace, key)).await;
         // Whatever the result, some keys may be fresh now.
@@ -155,6 +159,20 @@ impl Prepared {
 }
 
 impl Inner {
+    /// Runs the parts, and then announces what they may have changed.
+    async fn ask(
+        inner: Arc<Inner>,
+        announcement: Option<Announcement<PubSub>>,
+        parts: Vec<Part>,
+        mode: Mode,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> Result<Vec<Outcome>, Error> {
+        let result = Inner::run(Arc::clone(&inner), parts, mode, at, deadline).await;
+        inner.announcements.decided(announcement, &result);
+        result
+    }
+
     async fn run(
         inner: Arc<Inner>,
         mut parts: Vec<Part>,
@@ -246,8 +264,9 @@ impl SharedStore for Redis {
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, ask.op);
-        Inner::run(
+        Inner::ask(
             Arc::clone(&self.inner),
+            self.inner.announcements.of(asks.iter().map(|ask| (ask.key, ask.op))),
             asks.iter().map(part).collect(),
             Mode::Each,
             at,
@@ -262,8 +281,9 @@ impl SharedStore for Redis {
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let part = |hit: &HitItem<'_, Prepared>| hit.prepared.part(hit.key, Op::Hit(hit.cost));
-        Inner::run(
+        Inner::ask(
             Arc::clone(&self.inner),
+            None,
             hits.iter().map(part).collect(),
             Mode::Together,
             at,
@@ -273,7 +293,10 @@ impl SharedStore for Redis {
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (inner, keys) = (Arc::clone(&self.inner), Arc::clone(&prepared.keys));
-        async move { clear::clear(&inner.servers, &keys.pattern(), |key| keys.includes(key)).await }
+        async move {
+            let _announcement = inner.announcements.of_all_keys();
+            clear::clear(&inner.servers, &keys.pattern(), |key| keys.includes(key)).await
+        }
     }
 
     fn guard(&self) -> &Guard {
@@ -294,6 +317,10 @@ impl SharedStore for Redis {
             inner.servers.check().await?;
             written.await
         }
+    }
+
+    fn report(&self) -> StoreReport {
+        self.inner.announcements.report()
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use redis::aio::PubSub;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 use tollgate::Error;
@@ -191,6 +192,16 @@ impl Node {
         };
         let late = |_| Error::lost(format!("{}: none in {:?}", self.finder, self.connect_timeout));
         limited.await.map_err(late)?
+    }
+
+    /// Opens a connection for pub/sub.
+    pub(crate) async fn open_pubsub(&self) -> Result<PubSub, Error> {
+        let open = async {
+            let client = self.finder.client(self.connect_timeout).await?;
+            let failed = |error| failure::of_connect(&self.finder.to_string(), &error);
+            client.get_async_pubsub().await.map_err(failed)
+        };
+        self.in_time(open).await
     }
 
     fn look_at(&self, number: u64, error: Option<&RedisError>) {

@@ -124,6 +124,15 @@ impl Servers {
         }
     }
 
+    /// The servers that can carry messages of pub/sub. A message that one of them gets reaches the
+    /// subscribers of all.
+    pub(crate) async fn carriers(&self) -> Result<Vec<Arc<Node>>, Error> {
+        match self {
+            Servers::Cluster(cluster) if !cluster.known().is_empty() => Ok(cluster.known()),
+            Servers::One(_) | Servers::Cluster(_) => self.primaries().await,
+        }
+    }
+
     /// Whether a server answers: the server, or a node of the cluster that returns the slot map. A
     /// program can start while one node of a cluster is down.
     pub(crate) async fn reachable(&self) -> Result<(), Error> {

@@ -4,8 +4,8 @@ use tollgate::Key;
 use tollgate::shared::GuardBuilder;
 use tollgate_redis::Redis;
 pub(crate) use tollgate_testservers::calls::{
-    LONG, Rules, SHORT, admitted, answers, eventually, fails_by_the_store, hasty_guard, in_time,
-    limiter, patient_guard, run, runtime, stats,
+    LONG, Rules, SHORT, admitted, answers, eventually, fails_by_the_store, hasty_guard, hears,
+    in_time, limiter, patient_guard, run, runtime, stats,
 };
 
 /// A store that must answer.

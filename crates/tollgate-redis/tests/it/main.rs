@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
+mod announcements;
 mod batches;
 mod client;
 mod conformance;

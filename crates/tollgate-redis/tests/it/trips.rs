@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate::{Algorithm, Source, Tagged};
 
-use crate::client::{admitted, limiter, patient, run, stats};
+use crate::client::{admitted, hears, limiter, patient, run, stats};
 use crate::servers::Server;
 
 /// The commands since the last reset, without those of scripts and those of this function.
@@ -21,7 +21,9 @@ fn commands(server: &Server) -> BTreeMap<String, u64> {
         // part after the bar.
         let command = name.split('|').next()?;
         let asked = ["info", "config", "command"].contains(&command);
-        (!asked && !inner.contains(&name)).then(|| (name.to_owned(), calls))
+        // Announcements are sent beside the calls, by a task.
+        let announces = ["publish", "ping"].contains(&command);
+        (!asked && !announces && !inner.contains(&name)).then(|| (name.to_owned(), calls))
     };
     info.lines().filter_map(line).collect()
 }
@@ -81,6 +83,7 @@ fn a_denied_hot_key_costs_no_command() {
         let store = patient(server.url()).await;
         let limited = limiter(&store, "3/365 days");
         let policy = store.limiter("3/365 days; 9/365 days").unwrap();
+        hears(&store).await;
         assert_eq!(admitted(&limited, "key", 4).await, 3);
         assert!(!policy.hit("key").await.unwrap().allowed());
         server.ok(&["CONFIG", "RESETSTAT"]);

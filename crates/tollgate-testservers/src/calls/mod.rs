@@ -1,11 +1,16 @@
 //! Calls with which tests disturb a shared store and check its answers, on tokio.
 
+mod announcements;
 mod distance;
 mod line;
 mod overload;
 mod rules;
 mod skew;
 
+pub use announcements::{
+    eventually_admits, exhausted, forgets_all_after, forgets_what_another_gives_back, hears,
+    still_denied,
+};
 pub use distance::Distance;
 pub use line::Line;
 pub use overload::{Overload, measure_overload, overload};

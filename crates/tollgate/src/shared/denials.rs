@@ -126,7 +126,7 @@ impl Denials {
         Denials {
             hasher: RandomState::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            room: room.div_ceil(SHARDS),
+            room: if longest == 0 { 0 } else { room.div_ceil(SHARDS) },
             longest,
             announced: (0..ANNOUNCED).map(|_| AtomicU64::new(0)).collect(),
         }

@@ -530,8 +530,9 @@ impl GuardBuilder {
 
     /// Sets how long a denial is remembered at most. The default is 2 seconds. After that time the
     /// store is asked again, so this is the longest delay with which a process sees that another
-    /// process has refunded or reset a key, or that the store has lost its state. With
-    /// `Duration::MAX` a denial is remembered until it ends.
+    /// process has refunded or reset a key, or that the store has lost its state. Some stores
+    /// announce such changes to other processes, which then see them sooner. With zero no denial is
+    /// remembered, and with `Duration::MAX` a denial is remembered until it ends.
     ///
     /// ```
     /// use std::time::Duration;

@@ -6,7 +6,7 @@ use tollgate::shared::{Guard, SharedLimiter};
 use tollgate::{Algorithm, Clock, ManualClock, Source, SystemClock, Timestamp};
 use tollgate_redis::Redis;
 
-use crate::client::{LONG, connect, limiter, run};
+use crate::client::{LONG, connect, hears, limiter, run};
 use crate::servers::Server;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -59,6 +59,7 @@ fn a_remembered_denial_ends_by_elapsed_time_not_by_the_clock() {
         for start in [before(now), now, now + MINUTE] {
             let (store, clock) = client(&server, start).await;
             let limited = limiter(&store, "1/30 minutes fixed-window-per-key");
+            hears(&store).await;
             let _ = limited.reset("key").await.unwrap();
             assert!(hit(&limited).await.allowed());
             assert_eq!(hit(&limited).await.source(), Source::Store);

@@ -6,3 +6,4 @@ mod leased;
 mod load;
 mod missing;
 mod replicated;
+mod resets;
