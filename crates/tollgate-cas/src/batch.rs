@@ -107,26 +107,25 @@ async fn read_and_swap<C: Cells>(
         };
         cells = decode(names, jobs, found)?;
         (current, sure, lost) = (true, false, lost + 1);
-        let pause = pause(lost);
-        fail_late(inner, jobs, lost, sent, pause);
+        let (pause, took) = (pause(lost), inner.process_clock.now().since(sent));
+        fail_late(inner, jobs, lost, pause + took);
+        if jobs.is_empty() {
+            // A caller that polls this worker gets its error only when the worker ends.
+            inner.update_cache(names, cells);
+            return Ok(Vec::new());
+        }
         if !pause.is_zero() {
             inner.runtime.timer(pause).await;
+            // On a busy machine the pause may have been longer.
+            fail_late(inner, jobs, lost, took);
         }
     }
 }
 
-/// After a lost race, fails the jobs whose callers will have left before the end of another one, which
-/// begins after `pause` and takes about as long as the last one since `sent`. They are certainly not
-/// executed. The store answers, so they must not open its breaker.
-fn fail_late<C: Cells>(
-    inner: &Inner<C>,
-    jobs: &mut Vec<Job>,
-    lost: u32,
-    sent: Timestamp,
-    pause: Duration,
-) {
-    let now = inner.process_clock.now();
-    let answered_at = now + pause + now.since(sent);
+/// After a lost race, fails the jobs whose callers will have left when the answer comes in `wait`.
+/// They are certainly not executed. The store answers, so they must not open its breaker.
+fn fail_late<C: Cells>(inner: &Inner<C>, jobs: &mut Vec<Job>, lost: u32, wait: Duration) {
+    let answered_at = inner.process_clock.now() + wait;
     let is_late = |job: &mut Job| job.deadline.is_some_and(|deadline| deadline < answered_at);
     for job in jobs.extract_if(.., is_late) {
         let error = Error::overloaded(format!(

@@ -160,7 +160,8 @@ mod tests {
         assert_eq!(ttl(days(30), now), 1_790_000_000 + MONTH + 62, "a time");
         assert_eq!(ttl(days(365), now), 1_790_000_000 + 365 * 24 * 3600 + 62);
         assert_eq!(ttl(days(36_500), now), LAST);
-        assert_eq!(ttl(Duration::MAX, now), LAST);
+        assert_eq!(ttl(FOR_EVER - Duration::from_secs(1), now), LAST);
+        assert_eq!(ttl(FOR_EVER, now), NEVER, "a budget");
         assert!(holds(days(4000), now) && !holds(days(5000), now));
     }
 }
