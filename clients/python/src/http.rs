@@ -51,7 +51,7 @@ impl ClientAddress {
         Ok(ClientAddress { client: client.written_in(header).ipv6_prefix(ipv6_prefix), header })
     }
 
-    /// The header that `find` wants the lines of; `None` if only the peer counts.
+    /// The header whose lines `find` needs; `None` if only the peer counts.
     #[getter]
     fn header(&self) -> Option<&'static str> {
         self.client.reads_header().then_some(match self.header {

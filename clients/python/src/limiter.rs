@@ -213,7 +213,7 @@ impl Limiter {
         Ok(format!("Limiter({:?}, store={store})", self.policy()))
     }
 
-    // The same calls for asyncio: an answer, or what is pending.
+    // The same calls for asyncio. They return an answer, or a pending call.
 
     #[pyo3(signature = (mailbox, key, cost, at=None))]
     fn start_hit(
@@ -422,7 +422,7 @@ fn owned_keys(keys: &Bound<'_, PyAny>) -> PyResult<Vec<OwnedKey>> {
     keys.try_iter()?.map(|key| Ok(OwnedKey::new(&PyKey::of(&key?)?))).collect()
 }
 
-/// A refund of a decision, or of so many units without one: a correction.
+/// A refund of a decision, or a correction of this many units if there is no decision.
 fn refund(charged: &Bound<'_, PyAny>, units: Option<Units>) -> PyResult<Call> {
     match charged.cast::<Decision>() {
         Ok(decision) => {

@@ -223,7 +223,7 @@ fn decode<V>(
     names.iter().zip(&job.calls).zip(cells).map(decode).collect()
 }
 
-/// The pause after so many lost races: none at first, then a random one whose upper limit doubles.
+/// The pause after `lost` lost races: none at first, then a random one whose upper limit doubles.
 fn pause(lost: u32) -> Duration {
     let Some(races) = lost.checked_sub(RACES_BEFORE_PAUSE).filter(|races| *races > 0) else {
         return Duration::ZERO;

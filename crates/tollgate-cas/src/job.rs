@@ -1,4 +1,4 @@
-//! A job: the operations that one caller wants done on some cells.
+//! A job: the operations of one call on some cells.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Growth {
     may_pretend: bool,
-    /// The length that redb believes.
+    /// The length that redb takes the file to have, after growth that was only pretended.
     pretended: Option<u64>,
     /// Why the file did not grow, or a page could not be written.
     no_room: Option<io::Error>,
@@ -157,8 +157,8 @@ impl Shared {
         }
     }
 
-    /// Grows the file and allocates the space on the disk. Otherwise the system could reject a page
-    /// that redb believes free when it is written.
+    /// Grows the file and allocates the space on the disk. Without the space, the system could
+    /// later reject a write to a page that redb counts as free.
     fn grow(&self, before: u64, len: u64) -> io::Result<()> {
         if let Some(file) = &self.file
             && let Err(error) = allocate(file, before, len - before)

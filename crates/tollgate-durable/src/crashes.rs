@@ -18,7 +18,7 @@ enum Event {
     Hit(u64),
     Charge(u64),
     GiveBack(u64),
-    /// Makes a record, which is then on its way.
+    /// Makes a record, which is then queued for the disk.
     Make,
     /// The record arrives on disk.
     Arrive,
@@ -54,7 +54,7 @@ fn limit() -> impl Strategy<Value = Limit> {
     )
 }
 
-/// A key, its record on disk, and the record on its way.
+/// A key, its record on disk, and the record that is queued for the disk.
 struct Key {
     machine: AnyMachine,
     pushes: bool,
@@ -70,10 +70,11 @@ struct Key {
     last: Timestamp,
     /// The file does not cover the charged units: the key was new, or a denied attempt was counted.
     exempt: bool,
-    /// The same for the record on its way.
+    /// Units were charged after the queued record was made, without waiting for the disk: that
+    /// record does not cover them.
     unspoken: bool,
-    /// Whether units were given back since the record on disk was made, and since the record on its
-    /// way was made.
+    /// Whether units were given back since the record on disk was made, and since the queued record
+    /// was made.
     gave_back: [bool; 2],
 }
 

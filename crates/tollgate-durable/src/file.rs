@@ -133,8 +133,8 @@ impl File {
         begin.map(|(_, number)| *number).collect()
     }
 
-    /// Some of the places behind `after` that have no record, and the last place that was looked at;
-    /// `None` behind the last place.
+    /// Returns some of the places after `after` that have no record, and the last place that was
+    /// examined; `None` if there are no further places.
     pub(crate) fn places_without_records(
         &self,
         after: &[u8],
@@ -352,7 +352,7 @@ impl File {
         }
     }
 
-    /// After a failure nothing works until the file is reopened.
+    /// Reopens the file. After a failure of the disk, redb refuses everything until then.
     pub(crate) fn reopen(&self) -> Result<(), Error> {
         self.is_in_place()?;
         self.is_whole()?;

@@ -23,7 +23,7 @@
 //! | [`Level`] | a hit waits for the disk | after a crash |
 //! | --- | --- | --- |
 //! | `none` | never | all since the store was opened is forgotten |
-//! | `interval` | never | the last interval is forgotten, a second unless said |
+//! | `interval` | never | the last interval is forgotten: by default one second |
 //! | `reserve`, the default | seldom: when a key has used what was reserved for it | nothing is forgotten of a key that has a record; a key that was fresh may be forgotten for an interval. A key has up to its reserve less than it should |
 //! | `sync` | always when something is charged; concurrent ones together | nothing is forgotten |
 //!
@@ -270,7 +270,7 @@ async fn outcomes_on_disk(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>
         let Some(batch) = batch else { continue };
         let no_room = Written(Arc::clone(batch)).await?;
         if let Some(error) = no_room.filter(|_| !has_record) {
-            // It is charged in memory.
+            // The units are charged in memory although they are not on disk, so they may count.
             return Err(Error::lost(error.detail()));
         }
     }

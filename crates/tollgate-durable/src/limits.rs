@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_limit_gives_way_at_the_bound_and_one_in_use_does_not() {
+    fn an_unused_limit_is_removed_at_the_bound_and_one_in_use_is_not() {
         let limits = Limits::new(2, Duration::ZERO);
         let held = entry(&limits, "a", None).unwrap();
         drop(entry(&limits, "b", None).unwrap());

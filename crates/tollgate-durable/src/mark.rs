@@ -126,7 +126,7 @@ impl Mark {
     }
 
     /// Whether charged units are not on disk although the key is not new: they were charged while
-    /// its first record was on its way, or by denied attempts.
+    /// its first record was queued, or by denied attempts.
     pub(crate) fn has_outrun(&self) -> bool {
         !self.is_new && self.spent > 0 && self.left == 0
     }
@@ -158,7 +158,7 @@ impl Mark {
         u64::try_from(wanted).unwrap_or(u64::MAX)
     }
 
-    /// The last record is on disk, with this time and reserve.
+    /// Notes that the last record is on disk, with this time and reserve.
     pub(crate) fn written(&mut self, at: Timestamp, reserve: u64) {
         self.at = at;
         let in_time = self.latest <= at + SPEAKS_FOR;

@@ -159,7 +159,7 @@ pub(crate) fn names_of(prefix: &[u8]) -> Option<(&str, &str)> {
     rest.is_empty().then_some((namespace, identity))
 }
 
-/// Text behind its length in four bytes, and what follows.
+/// Reads a text after its length in four bytes. Returns the text and the bytes that follow it.
 fn framed(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (len, rest) = bytes.split_first_chunk()?;
     let (text, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*len)).ok()?)?;

@@ -22,7 +22,7 @@ const SHARDS_IN_TURN: usize = 16;
 const RECORDS_IN_TURN: usize = 10_000;
 /// The number of places to look at in a clean period.
 const PLACES_IN_TURN: usize = 10_000;
-/// A transaction keeps its changes in memory.
+/// The most changes in one transaction, because a transaction keeps its changes in memory.
 const CHANGES_IN_TRANSACTION: usize = 100_000;
 
 /// A change to write.
@@ -100,7 +100,7 @@ impl Writer {
             (Ok(_), Some(_)) => self.keeper.queue.again_within(TRY_ROOM_AGAIN),
             (Ok(_), None) => {}
         }
-        // A failed write may have reached the disk, and it is in memory.
+        // A failed write may have reached the disk, and its units are charged in memory.
         batch.finish(result.map_err(|error| Error::lost(error.to_string())));
     }
 

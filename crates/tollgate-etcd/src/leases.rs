@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(4_000_000_000);
 /// requests meanwhile.
 const KEYS: u32 = 10_000;
 
-/// No lease, in requests.
+/// The id in requests that means no lease.
 pub(crate) const NONE: i64 = 0;
 
 #[derive(Debug, Default)]
@@ -90,8 +90,8 @@ impl Leases {
     }
 }
 
-/// Leases by their earliest end, by the clock of this process: counted from before they were
-/// requested.
+/// Leases by their earliest end on the clock of this process. The life of a lease is counted from a
+/// time before it was requested.
 #[derive(Debug, Default)]
 struct LeasesByEnd(BTreeMap<Timestamp, Lease>);
 

@@ -61,7 +61,7 @@ impl Counts {
         Some(last.into_iter().max()? - self.fault_ended?)
     }
 
-    /// From the first call to the last answer.
+    /// The time from the first call to the last answer.
     pub(crate) fn span(&self) -> Duration {
         self.first.zip(self.last).map_or(Duration::ZERO, |(first, last)| last - first)
     }

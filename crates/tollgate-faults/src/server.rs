@@ -49,7 +49,8 @@ impl Server {
         let pid_file = self.data().join("postmaster.pid");
         eventually("the server listens", || {
             if self.process.id().is_none() || self.process.ended().is_some() {
-                // PostgreSQL does not start while it believes that a killed server still runs.
+                // With the file of a killed server, PostgreSQL may take that server to be running
+                // and not start.
                 let _ = std::fs::remove_file(&pid_file);
                 self.process.start(|command| {
                     as_postgres(command, self.kind).args(&arguments);

@@ -37,7 +37,7 @@ pub struct Chooser<D> {
 
 struct Route<D> {
     rule: Rule,
-    /// `None` exempts.
+    /// `None` if the requests of this route are not limited.
     limiter: Option<Arc<RouteLimiter<D>>>,
 }
 
@@ -156,7 +156,7 @@ impl<D: Decider> Chooser<D> {
     ///
     /// The rule is compared to the path that the client sent, to the path inside of nested routers,
     /// and to the route that the router matched. It also matches other spellings of its path, such
-    /// as `/login/`, `//login` and `/%6cogin` for `/login`: a router or a layer behind may treat
+    /// as `/login/`, `//login` and `/%6cogin` for `/login`: a router or a layer inside may treat
     /// them as the same path.
     ///
     /// See the example of [`Chooser`].

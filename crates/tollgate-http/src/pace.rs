@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_goes_before_the_others_and_nonsense_goes_behind_them() {
+    fn retry_after_precedes_the_other_headers_unless_it_is_not_valid() {
         let limit = ("ratelimit", r#""a";r=0;t=9"#);
         assert_eq!(wait(&[("retry-after", "3"), limit]), Some(3));
         assert_eq!(wait(&[("retry-after", "-3"), limit]), Some(9));

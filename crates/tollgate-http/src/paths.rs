@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_and_stars_stand_for_what_they_say() {
+    fn parameters_match_one_segment_and_stars_any_rest() {
         for (pattern, path, fits) in [
             ("/users/{id}", "/users/7", true),
             ("/users/{id}", "/users/", false),

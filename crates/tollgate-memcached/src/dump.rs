@@ -8,7 +8,8 @@ use tollgate::shared::percent_decoded;
 
 use crate::server::Way;
 
-/// The table of items misses none. Older servers support only a list by queues.
+/// The ways to list items, the better one first: the hash table contains every item. Older servers
+/// support only the list by queues.
 const WAYS: [&str; 2] = ["hash", "all"];
 
 /// How often a server that is busy with another list is asked again, and the pause.

@@ -10,7 +10,7 @@ use crate::worker::{WeakWorker, Worker};
 /// Rows that one statement examines. Other statements wait behind it, so it must be short.
 const SLICE: usize = 200;
 
-/// When at least so many rows of a slice had run out, the next slice follows after [`SOON`].
+/// If at least this many rows of a slice had expired, the next slice follows after [`SOON`].
 const MANY: usize = SLICE / 4;
 
 const SOON: Duration = Duration::from_millis(10);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tollgate::Timestamp;
 
-/// Statements under way on one connection.
+/// The most statements that are under way on one connection.
 pub(crate) const DEPTH: u32 = 4;
 
 /// A server that answers sooner than this gets one statement at a time: batches that are twice as
@@ -82,7 +82,7 @@ impl Pace {
         usize::try_from(room).unwrap_or(usize::MAX).max(self.is_idle().into())
     }
 
-    /// When a statement with so many calls is probably answered if it is sent now.
+    /// When a statement with this number of calls is probably answered if it is sent now.
     pub(crate) fn answered_at(&self, now: Timestamp, calls: usize) -> Timestamp {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let alone = now + self.fastest.unwrap_or_default();
@@ -96,8 +96,8 @@ impl Pace {
         self.last_sent = now;
     }
 
-    /// A statement with so many calls ended. Statements that failed do not count: some wait for a
-    /// lock, others fail immediately.
+    /// Records that a statement has ended. The time of a statement that failed is not measured:
+    /// some wait for a lock, others fail immediately.
     pub(crate) fn ended(&mut self, sent: Timestamp, now: Timestamp, calls: usize, succeeded: bool) {
         let calls = u32::try_from(calls).unwrap_or(0);
         self.under_way = self.under_way.saturating_sub(1);

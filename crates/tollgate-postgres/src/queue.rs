@@ -133,7 +133,7 @@ impl Request {
 
 /// The jobs of one connection.
 pub(crate) struct Queue {
-    /// In the order of their arrival.
+    /// The jobs that wait, in the order of their arrival.
     waiting: VecDeque<Job>,
     /// Requests that wait until a statement under way ends, because it may have one of their keys.
     blocked: VecDeque<Request>,
@@ -220,7 +220,7 @@ impl Queue {
         !self.locked.is_empty()
     }
 
-    /// Sends the requests whose rows were locked again.
+    /// Queues the requests whose rows were locked, so that they are sent again.
     pub(crate) fn retry_locked(&mut self) {
         let locked = std::mem::take(&mut self.locked);
         self.push_front(locked);
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_connection_sends_all_so_that_it_sees_when_the_server_is_faster_again() {
+    fn an_idle_connection_sends_even_a_call_that_would_probably_be_late() {
         let mut queue = queue();
         let _reply = push(&mut queue, &["key"], 110);
         assert_eq!(keys(&batch(&mut queue, 100)), ["key"]);

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_has_two_sections_and_nothing_is_left_to_fill_in() {
+    fn every_algorithm_has_two_sections_and_no_placeholder_is_left() {
         let sql = schema("limits", Tables::Unlogged).unwrap();
         for (algorithm, _) in FILES {
             let branch = format!("WHEN {} THEN\n", algorithm.number());

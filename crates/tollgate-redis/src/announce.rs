@@ -1,10 +1,10 @@
 //! Announcements of changed keys by pub/sub of Redis.
 //!
-//! A message is published behind the call of the script on the same connection, not by the script:
-//! so an ACL that forbids `PUBLISH` fails only the announcement, and the log can say so. In a cluster
-//! one channel serves all slots, because a cluster forwards `PUBLISH` to all nodes. Sharded pub/sub
-//! would save that, but would need Redis 7 and a subscription on each shard, for messages that are
-//! few and short.
+//! A message is published after the call of the script on the same connection, not by the script:
+//! so an ACL that forbids `PUBLISH` fails only the announcement, and the log can say so. In a
+//! cluster one channel serves all slots, because a cluster forwards `PUBLISH` to all nodes. Sharded
+//! pub/sub would save that, but would need Redis 7 and a subscription on each shard, for messages
+//! that are few and short.
 
 use std::convert::Infallible;
 use std::time::Duration;

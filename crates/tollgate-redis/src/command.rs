@@ -16,7 +16,7 @@ use crate::hits::{self, Hits};
 /// 2112.
 pub(crate) const LATEST: u64 = 1 << 52;
 
-/// A limit as the script wants it.
+/// A limit in the form that the script expects.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) machine: AnyMachine,
@@ -203,9 +203,10 @@ impl Call {
 
     /// The command. It names the script by its hash.
     ///
-    /// `narrow` tells Redis only of the first key, and the script of the others. A node that is
-    /// given a slot refuses to run what has several keys while one of them does not exist; all keys
-    /// of a call are in one slot. Plain hits are divided instead: see [`Call::by_key`].
+    /// With `narrow`, the command declares only the first key to Redis, and passes the others to
+    /// the script as arguments. While a node imports a slot, it refuses commands with several
+    /// declared keys if one of them does not exist. All keys of a call are in one slot. Plain hits
+    /// are divided instead: see [`Call::by_key`].
     pub(crate) fn command(&self, narrow: bool) -> Cmd {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(crate::script::hash());

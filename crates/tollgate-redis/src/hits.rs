@@ -16,7 +16,7 @@ use tollgate::{Error, Outcome, Timestamp};
 
 use crate::command::{LATEST, Part, Rule};
 
-/// How the hits of a call are told to the script.
+/// The hits of a call in the form in which the script gets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Hits {
     runs: Vec<Run>,
@@ -51,14 +51,14 @@ impl Part {
         if let Op::Hit(cost) = self.op { cost } else { 0 }
     }
 
-    /// Whether the script may be told the same terms for both.
+    /// Whether both hits have the same terms, so that the script needs them only once.
     fn has_terms_of(&self, other: &Part) -> bool {
         self.cost() == other.cost() && Arc::ptr_eq(&self.rule, &other.rule)
     }
 }
 
 impl Rule {
-    /// The terms of a hit, as `lua/hits.lua` wants them.
+    /// Writes the terms of a hit, as `lua/hits.lua` expects them.
     fn write_terms(&self, cost: u64, cmd: &mut Cmd) {
         cmd.arg(self.algorithm.as_str()).arg(self.quota);
         if let AnyMachine::Gcra(gcra) = &self.machine {
@@ -97,7 +97,7 @@ impl Hits {
         self.runs.iter().map(|run| &parts[run.first])
     }
 
-    /// The arguments behind the mode.
+    /// Writes the arguments that follow the mode.
     pub(crate) fn write(&self, parts: &[Part], cmd: &mut Cmd) {
         let mut before: Option<&Part> = None;
         for run in &self.runs {

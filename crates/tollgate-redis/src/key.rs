@@ -12,7 +12,7 @@
 //! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `%#` and its bytes in
 //!   hexadecimal.
 //! - Bytes that are not printable ASCII, blanks and `% { } ( ) , |` are written `%XX`; in a
-//!   namespace and behind a tag also `:`.
+//!   namespace and after a tag also `:`.
 //!
 //! Nothing runs together: up to the first `}` is the subject, then comes what belongs to its tag up
 //! to the next `:`, the namespace up to the next, and the rest is the limit.
@@ -38,7 +38,7 @@ pub(crate) struct Keyspace {
     prefix: Box<str>,
 }
 
-/// The keys of one limit in one namespace: what stands before and behind the subject.
+/// The keys of one limit in one namespace: the parts before and after the subject.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitKeys {
     /// `prefix:version:{`

@@ -7,20 +7,23 @@ use redis::{Arg, Cmd};
 
 /// The source, joined from one file for each algorithm.
 ///
-/// The algorithms are branches of one function, and what only some of them need stands behind those
-/// that do not: a script makes its functions anew with every call, and so it makes only those of
-/// the algorithm that is asked for.
+/// Each call of a script creates the functions of the script again, which takes time. So the
+/// algorithms are branches of one function, and helpers that only some algorithms need come after
+/// the branches of those that do not need them: a call creates only what its algorithm needs.
 ///
-/// The function gives the machine of a key, which is a function too. Asked with a word, it answers:
+/// The function returns the machine of a key, which is a function too. The first argument of the
+/// machine says what it does:
 ///
 /// - `load` reads the state; `save` writes it if it has changed
 /// - `fits`, cost: whether the cost fits now
 /// - `charge`, units: charges, whether or not they fit
-/// - `denied`, cost: does what a refused attempt does, and tells how much it charges, if anything
-/// - `attempt`: does what an attempt does that costs nothing
+/// - `denied`, cost: changes the state as a denied attempt does, and returns the units that this
+///   charges, if any
+/// - `attempt`: changes the state as an attempt of cost 0 does
 /// - `take`, cost: how much of the cost fits
 /// - `refund`, units, time, mark: gives back what was charged then; without time and mark, now
-/// - `set`, units: as if so much had just been charged, and nothing else
+/// - `set`, units: makes the state that these units would leave if they had just been charged to a
+///   fresh key
 /// - `fresh`: whether nothing is left of what was charged
 /// - `state`, refused cost: three numbers for the reply, or nothing
 ///
@@ -46,7 +49,7 @@ const TEXT: &str = concat!(
     include_str!("../lua/main.lua"),
 );
 
-/// The hash by which servers know it.
+/// The SHA-1 of the script, by which `EVALSHA` names it.
 pub(crate) fn hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| redis::Script::new(TEXT).get_hash().to_owned())

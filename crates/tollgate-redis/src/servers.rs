@@ -56,8 +56,8 @@ impl Servers {
         if !matches!(&reply, Ok(Err(error)) if try_again(error)) {
             return call.decided(reply);
         }
-        // Nothing was executed, because the slot is moving and some of the keys have moved. On its
-        // own each key is somewhere.
+        // Nothing was executed, because the slot is moving and some of the keys have moved. A
+        // command with one key is executed by the node that has the key, so each key is sent alone.
         match call.by_key() {
             Some(calls) => Ok(Box::pin(self.run_each(&calls)).await),
             None => call.decided(reply),

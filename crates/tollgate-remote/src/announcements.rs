@@ -331,8 +331,8 @@ impl<C: Channel> Shared<C> {
         }
     }
 
-    /// Writes the error to the log: as a warning if the store newly refuses what this process sends
-    /// or wants to hear, because waiting does not help against that.
+    /// Logs the error: as a warning if the store has begun to refuse to publish or to subscribe,
+    /// because waiting does not help against that.
     fn failed(&self, error: &Error, refused: &AtomicBool) {
         let store = self.hearing.guard.name();
         if error.kind() == ErrorKind::Store && !refused.swap(true, Ordering::AcqRel) {

@@ -138,7 +138,7 @@ impl<N: Eq + Hash, J> Debug for Queue<N, J> {
 }
 
 impl<N: Eq + Hash, J> Queue<N, J> {
-    /// Takes the jobs that have waited longest, at most so many. Removes the queue if there are
+    /// Takes the jobs that have waited longest, at most `most`. Removes the queue if there are
     /// none: from then on a queue of the same name belongs to another worker.
     ///
     /// See the example of [`Queues`].

@@ -42,7 +42,7 @@ impl Fields {
             fields.assign(*role, &column, reading);
         }
         for (name, role) in Role::known() {
-            // The user said it for this role: usual names do not count.
+            // If the user has named the field of this role, the usual names are not tried.
             let is_said = reading.fields.iter().any(|(said, _)| said.is_like(role));
             if !is_said && needs(reading, role) {
                 let column = fields.columns(format, &[name.to_owned()]);

@@ -126,7 +126,7 @@ impl Format {
         Format::detect_with(&lines, &[])
     }
 
-    /// The same where the user says by which names some roles go.
+    /// The same, but the user names the fields of some roles.
     pub(crate) fn detect_with(lines: &[&[u8]], roles: &[(Role, String)]) -> Option<Format> {
         let texts = lines.iter().filter_map(|line| std::str::from_utf8(line).ok());
         if let Some(columns) = texts.clone().find_map(Columns::from_fields_line) {

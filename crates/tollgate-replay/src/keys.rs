@@ -18,7 +18,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Tells at most so many keys apart.
+    /// Creates a table that distinguishes at most this many keys.
     pub(crate) fn new(most: usize) -> Keys {
         Keys {
             most,

@@ -9,7 +9,7 @@ use crate::requests::{Request, Requests};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) request: Request,
-    /// In microseconds.
+    /// The time in microseconds that is added to the time in the log.
     pub(crate) later: u32,
 }
 

@@ -42,7 +42,7 @@ pub struct Replay {
     pub window: Duration,
     /// Further spans for which to measure the demand of the keys.
     pub demand: Vec<Duration>,
-    /// How many keys are told apart. Requests of further ones are counted and left out.
+    /// The most keys that are distinguished. Requests of further keys are counted and left out.
     pub max_keys: usize,
     /// Called for each denied request, with the times as the log states them.
     pub on_denied: Option<OnDenied>,

@@ -39,7 +39,7 @@ pub(crate) struct Requests {
     key: String,
     /// The text of the last time that was read, and its value: neighbours often share it.
     last_time: (Vec<u8>, Option<Stamp>),
-    /// The last time that was read, to tell the two hours apart when clocks are set back.
+    /// The last time that was read, to distinguish the two hours when clocks are set back.
     last_stamp: u64,
 }
 

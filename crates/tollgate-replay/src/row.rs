@@ -9,7 +9,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Empties the row and gives it so many columns.
+    /// Empties the row and gives it this number of columns.
     pub(crate) fn clear(&mut self, columns: usize) {
         self.bytes.clear();
         self.spans.clear();

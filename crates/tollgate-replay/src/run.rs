@@ -13,7 +13,7 @@ use crate::order::Hit;
 /// The treatment of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It has these limits, and its requests cost so many times what the log says.
+    /// It has these limits, and the cost in the log is multiplied by this factor.
     Limited(Policy, u64),
     /// It passes.
     Exempt,
@@ -116,7 +116,7 @@ enum KeyTreatment {
 }
 
 impl Run {
-    /// A store for so many keys.
+    /// Creates a run with a store for at most `max_keys` keys.
     pub(crate) fn new(max_keys: usize) -> Run {
         let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
         let store = Memory::builder().clock(Arc::clone(&clock)).max_keys(max_keys).build();

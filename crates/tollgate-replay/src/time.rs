@@ -13,7 +13,7 @@ pub struct Stamp {
 
 /// Reads a time in any of the usual forms: `10/Oct/2026:13:55:36 +0000` (with or without
 /// milliseconds and zone), ISO 8601 (a stamp without a zone is taken as UTC), or a number of
-/// seconds, milliseconds, microseconds or nanoseconds since the epoch, which are told apart by
+/// seconds, milliseconds, microseconds or nanoseconds since the epoch, which are distinguished by
 /// their size.
 ///
 /// ```
@@ -119,8 +119,8 @@ fn zone_seconds(reader: &mut Reader<'_>) -> Option<Option<i64>> {
     i64::try_from(hours * 3_600 + minutes * 60).ok().map(|seconds| Some(sign * seconds))
 }
 
-/// A count of seconds with decimals, or a whole number whose size tells its unit: what would lie
-/// beyond the year 5138 in one unit is in the next smaller one.
+/// Reads a count of seconds with decimals, or a whole number whose size determines its unit: a
+/// number that would be after the year 5138 in one unit has the next smaller unit.
 fn epoch(text: &[u8]) -> Option<Stamp> {
     let point = memchr::memchr(b'.', text);
     let (whole, decimals) = match point {
@@ -180,7 +180,7 @@ impl Reader<'_> {
         (self.next()? == byte).then_some(())
     }
 
-    /// A number of exactly so many digits.
+    /// Reads a number of exactly `digits` digits.
     fn number(&mut self, digits: usize) -> Option<u64> {
         let (text, rest) = self.0.split_at_checked(digits)?;
         self.0 = rest;

@@ -98,7 +98,7 @@ pub fn standalone(charts: &[(&str, &Timeline)], axis: Axis) -> String {
     )
 }
 
-/// Bars below each other: how many keys have a peak of up to so much.
+/// Draws one bar below the other: how many keys have a peak of up to each number of units.
 ///
 /// ```
 /// assert!(tollgate_report::histogram(&[(1, 20), (2, 5)]).contains("up to 2"));

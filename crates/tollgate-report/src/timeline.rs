@@ -1,8 +1,8 @@
-//! Counts over time, in at most so many steps: when the time becomes longer, so do the steps.
+//! Counts over time, in a bounded number of steps: when the time becomes longer, so do the steps.
 
 use crate::{span, utc};
 
-/// A timeline has at most so many steps.
+/// The most steps of a timeline.
 pub const STEPS: usize = 120;
 
 /// Requests and denials of one step.

@@ -1,7 +1,7 @@
 //! tollgate as a server: rules from a file, decisions over HTTP, gRPC and RESP, on any store.
 //!
 //! People use the binary `tollgate`. This library holds its code for tests and benchmarks. The path
-//! of a question:
+//! of a request:
 //!
 //! ```text
 //! port ──▶ net ──▶ resp | http | grpc ──▶ Service::ask ──▶ rule ──▶ limiter on the store ──▶ Answer ──▶ the same way back

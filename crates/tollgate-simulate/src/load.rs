@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_loads_say_what_was_expected() {
+    fn errors_of_loads_name_what_was_expected() {
         for (text, why) in [
             ("", "it is empty"),
             ("sometimes", "\"sometimes\" is no kind of load"),

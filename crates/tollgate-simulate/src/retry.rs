@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_ways_say_what_was_expected() {
+    fn errors_of_ways_to_retry_name_what_was_expected() {
         for (text, why) in [
             ("", "it is empty"),
             ("later", "\"later\" is no way"),

@@ -42,7 +42,8 @@ impl Waits {
         self.longest
     }
 
-    /// The wait that so many per thousand do not exceed, in microseconds; at most 1/64 too long.
+    /// The wait in microseconds that this many thousandths of the waits do not exceed. It is at
+    /// most 1/64 too long.
     #[must_use]
     pub fn of_thousand(&self, thousandths: u64) -> u64 {
         let rank = u128::from(self.total) * u128::from(thousandths);
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_waits() {
+    fn quantiles_of_waits_are_found() {
         let mut waits = Waits::default();
         (1..=1_000).for_each(|micros| waits.add(micros));
         assert_eq!(waits.longest(), 1_000);

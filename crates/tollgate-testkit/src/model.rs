@@ -92,7 +92,7 @@ impl Model {
         self.states.retain(|(of, _), _| *of != counter);
     }
 
-    /// Charges all, or lets each be denied by its own rule. A ban stands behind the limits that it
+    /// Charges all, or lets each be denied by its own rule. A ban comes after the limits that it
     /// watches.
     pub fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
         let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();

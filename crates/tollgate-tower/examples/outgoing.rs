@@ -4,8 +4,8 @@
 //! cargo run -p tollgate-tower --example outgoing
 //! ```
 //!
-//! The server is in this program too: it admits three requests per second, and the client, which
-//! starts with ten, learns that.
+//! The server is in this program too: it admits three requests per second. The client starts with
+//! ten per second, and slows down when the server refuses.
 
 use std::error::Error;
 use std::time::Duration;

@@ -89,8 +89,8 @@ impl<D: Decider> RateLimitLayer<D> {
         self
     }
 
-    /// All refusals are gRPC responses. Without this, only those of requests with the
-    /// `content-type` of gRPC.
+    /// Makes all refusals gRPC responses. Without this, only requests with the `content-type` of
+    /// gRPC get gRPC responses.
     ///
     /// ```
     /// # use tollgate::Memory;

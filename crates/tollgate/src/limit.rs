@@ -63,7 +63,7 @@ pub(crate) struct Rate {
     pub(crate) charge_denied: bool,
     /// The calendar of a limit that counts in calendar windows.
     pub(crate) calendar: Option<Calendar>,
-    /// What only bans have.
+    /// The settings that only a ban has.
     pub(crate) ban: Option<BanTerms>,
 }
 

@@ -108,7 +108,7 @@ impl Source {
 pub enum NoRetry {
     /// The cost is larger than the capacity, so it can never pass.
     Never,
-    /// The cost passes when units are given back, and nobody knows when.
+    /// The cost passes when units are given back. When that happens is not known.
     Unknown,
 }
 

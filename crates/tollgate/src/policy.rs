@@ -70,7 +70,7 @@ impl Policy {
             if limits.len() == 1 {
                 return Err((index, LimitError::only_ban(ban)));
             }
-            // A ban may be written anywhere. It is kept behind the limits that it watches.
+            // A ban may be written anywhere. It is kept after the limits that it watches.
             limits[index..].rotate_left(1);
             if let Some((ban, watched)) = limits.split_last_mut() {
                 ban.watch(watched);

@@ -21,7 +21,7 @@ fn a_store_that_waits_decides_as_one_in_process() {
 }
 
 #[test]
-fn without_a_rule_of_the_limiter_a_store_that_is_away_is_a_503() {
+fn an_unavailable_store_is_a_503_if_the_limiter_has_no_rule_for_failures() {
     let store = Away::new();
     let limiter = SharedLimiter::new(&store, "", "2/hour").unwrap();
     let server = serve(RateLimit::new(limiter.clone()), ok);
@@ -38,7 +38,7 @@ fn without_a_rule_of_the_limiter_a_store_that_is_away_is_a_503() {
 }
 
 #[test]
-fn a_store_that_is_away_follows_the_rule_of_its_limiter() {
+fn an_unavailable_store_follows_the_rule_of_its_limiter() {
     for (rule, status) in [(OnFailure::Open, 200), (OnFailure::Closed, 429)] {
         let store = Away::new();
         store.set(true);

@@ -151,7 +151,7 @@ impl Nats {
                     }
                     Some(_) => continue,
                     None => {
-                        // The last message was a goodbye.
+                        // The last message was that this replica leaves.
                         let _ = tokio::time::timeout(PING, client.flush()).await;
                         return;
                     }

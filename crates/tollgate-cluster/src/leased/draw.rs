@@ -18,7 +18,7 @@ impl<S: SharedStore> KeyCall<S> {
         store.guard().runtime().spawn(Box::pin(drawing.until_nobody_waits()));
     }
 
-    /// As [`draw`](KeyCall::draw), but keeps the call.
+    /// Starts to draw with a copy of this call, which [`draw`](KeyCall::draw) would consume.
     pub(super) fn begin(&self) {
         self.leased.call(&self.lease, self.key.as_key_ref()).draw();
     }

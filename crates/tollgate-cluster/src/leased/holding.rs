@@ -117,8 +117,9 @@ impl Holding {
     }
 
     /// Units to draw when callers wait for `needed` units: as many as are spent in half the life of
-    /// an allotment, as long as that is a fair part of the rest. A bucket that is nearly empty has
-    /// what flows back, so a fair part of that can be drawn together as well.
+    /// an allotment, but no more than a fair share of the remaining units. A bucket that is nearly
+    /// empty still gets units back all the time, so the share is at least that of the units that
+    /// flow back soon.
     pub(crate) fn want(&self, terms: &Terms, nodes: u64, needed: u64) -> u64 {
         let fair = self.last.as_ref().map_or(1, |last| {
             let flows = terms.flows_back(terms.life / 4);

@@ -18,11 +18,11 @@
 //!
 //! | when | at most |
 //! | --- | --- |
-//! | the store forgets writes (a failover) | the limit, and what is in hand, once |
-//! | the store's clock is set by a span J | what flows in J, of a bucket; otherwise what is in hand |
-//! | `set`, `reset`, `clear`, a lower quota | what nodes have in hand at that moment |
-//! | clocks further apart than `skew` by a span s | what flows in s, of a bucket; what is admitted in s otherwise |
-//! | a node's machine is copied or its clock stands still | what that node has in hand |
+//! | the store forgets writes (a failover) | the limit and the units in allotments, once |
+//! | the store's clock is set by a span J | for a bucket, the units that flow back in J; otherwise the units in allotments |
+//! | `set`, `reset`, `clear`, a lower quota | the units in allotments at that moment |
+//! | clocks further apart than `skew` by a span s | for a bucket, the units that flow back in s; otherwise the units that are admitted in s |
+//! | a node's machine is copied or its clock stands still | the units in the allotments of that node |
 //!
 //! Every other failure admits too little, never too much. A node that crashes loses its allotments,
 //! and a draw whose answer is lost is charged and not spent. These units count until the window

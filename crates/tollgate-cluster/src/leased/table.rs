@@ -162,7 +162,7 @@ impl Entry {
     }
 }
 
-/// Several locked queues.
+/// The queues of several counters. The shards that contain them are locked.
 #[derive(Debug)]
 pub(crate) struct KeyQueues<'a> {
     counters: &'a [CounterKey<'a>],

@@ -30,10 +30,10 @@ use tollgate::{Error, Limit, LimitBuilder, Receipt, Source, Timestamp};
 use super::holding::Unspent;
 use super::planted::{Fault, planted};
 
-/// A bucket gives up one part in so many of its burst for the life of an allotment.
+/// A bucket gives up this fraction of its burst, 1 in 10, for the life of an allotment.
 const OF_BURST: u64 = 10;
 
-/// A moving window becomes longer by one part in so many for the life of an allotment.
+/// A moving window becomes longer by this fraction, 1 in 100, for the life of an allotment.
 const OF_WINDOW: u32 = 100;
 
 /// Clocks run fast or slow by less than a thousandth.

@@ -85,7 +85,8 @@ impl Counts {
         count.charged = count.charged.saturating_add(units);
     }
 
-    /// Gives back up to so many units of what the actor itself has in a slot. Returns how many.
+    /// Gives back at most `units` of the units that the actor itself has in a slot. Returns how
+    /// many it gave back.
     pub(crate) fn refund(&mut self, slot: Slot, actor: Actor, units: u64) -> u64 {
         let Ok(index) = self.find(slot, actor) else { return 0 };
         let count = &mut self.0[index].count;

@@ -3,8 +3,8 @@
 //! # A state from counts
 //!
 //! The machine decides, on a state that is the counts charged slot by slot, the slot that ends
-//! first in front. While nobody else's counts arrive the state is stepped at the exact time of each
-//! hit; when some have, it is derived anew.
+//! first in front. While no counts of other nodes arrive, the state is stepped at the exact time of
+//! each hit. When some have arrived, it is derived again.
 //!
 //! A derived state never allows more than the units, charged when they were admitted, would. For a
 //! bucket with an interval `e` per unit the arrival time after charging `c_j` at `t_j` is `max over
@@ -28,11 +28,11 @@ use super::counts::{Actor, Cell, Counts};
 use super::limits::{Held, Prepared};
 use super::slot::{Kind, Slot};
 
-/// The counts that other replicas have not been told.
+/// The counts that were not yet sent to other replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Untold {
     Nothing,
-    /// Own counts, from this slot on.
+    /// The counts of this process, from this slot on.
     From(Slot),
     /// Counts of any actor, because units were forgotten.
     All,
@@ -208,7 +208,7 @@ impl Entry {
         };
     }
 
-    /// Returns the untold counts, and marks them as told.
+    /// Returns the counts that were not yet sent, and marks them as sent.
     pub(crate) fn tell(&mut self, own: Actor, now: Timestamp) -> Vec<Cell> {
         self.listed = false;
         let untold = std::mem::replace(&mut self.untold, Untold::Nothing);
@@ -312,7 +312,8 @@ impl Entry {
         if same { units } else { 0 }
     }
 
-    /// Own units that still matter, and when the first of them no longer do.
+    /// Returns the units of this process that still count, and when the first of them stop
+    /// counting.
     pub(crate) fn own_units(
         &self,
         prepared: &Prepared,

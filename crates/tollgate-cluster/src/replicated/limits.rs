@@ -21,8 +21,8 @@ pub(crate) struct Held {
     pub(crate) kind: Kind,
     /// The prefix of its keys, as [`Place::prefix`] has it.
     pub(crate) prefix: Box<[u8]>,
-    /// The number of process starts that may have served what counts now, with this one. Updated
-    /// with every tick.
+    /// The number of process starts that may have admitted units that still count, including this
+    /// one. Updated with every tick.
     pub(crate) starts: AtomicU64,
     /// The longest life of its counts, in microseconds.
     pub(crate) longest: AtomicU64,

@@ -25,7 +25,8 @@ enum Presence {
     Here,
     /// It has been silent for too long.
     Missing,
-    /// It said goodbye, its node started again, or only its counts were ever received.
+    /// It sent the message that it leaves, its node started again, or no message of its own ever
+    /// arrived, only its counts in messages of other peers.
     Gone,
 }
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn several_silent_starts_of_a_node_are_one() {
+    fn several_silent_starts_of_a_named_node_count_as_one() {
         let mut peers = Peers::new("here");
         for (actor, second) in [(1, 0), (2, 1), (3, 2)] {
             hello(&mut peers, actor, "a", second);

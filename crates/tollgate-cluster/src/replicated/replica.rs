@@ -82,7 +82,7 @@ pub struct Replica {
     accompanied: AtomicBool,
     /// Whether a limit is nearly reached, so that counts should be sent immediately.
     hurried: AtomicBool,
-    /// Shards that have untold counts, and whether an overflow entry has.
+    /// Shards with counts that were not yet sent, and whether an overflow entry has such counts.
     untold: Marks,
     untold_overflow: AtomicBool,
     counters: Counters,

@@ -16,7 +16,8 @@ use super::stats::ReplicaStats;
 use crate::bus::{Bus, Line};
 
 /// A store that decides in this process for a whole fleet, and synchronizes with the others by
-/// messages. Handles are cheap to clone. The last handle says goodbye when it is dropped.
+/// messages. Handles are cheap to clone. When the last handle is dropped, the replica sends the
+/// other replicas a message that it leaves.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -114,8 +115,8 @@ impl Replicated {
         self.inner.shared.replica.digests(self.inner.shared.now())
     }
 
-    /// Sends all counts to the others, says goodbye, and waits until the messages are sent. Other
-    /// handles still decide, alone.
+    /// Sends all counts and a message that it leaves to the other replicas, and waits until the
+    /// messages are sent. Other handles of this process still decide, but exchange no more counts.
     ///
     /// ```
     /// # async fn example() -> Result<(), tollgate::Error> {

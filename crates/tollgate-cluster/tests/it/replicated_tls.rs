@@ -33,7 +33,7 @@ fn replicas_meet_where_they_trust(trusting: impl Fn() -> AnyBus, doubtful: AnyBu
 }
 
 #[test]
-fn nats() {
+fn replicas_meet_over_nats_where_the_certificate_is_trusted() {
     let files = Certificates::new();
     let (certificate, key) = (files.name("server.crt"), files.name("server.key"));
     let engine = Engine::nats(&["--tls", "--tlscert", &certificate, "--tlskey", &key]);
@@ -43,7 +43,7 @@ fn nats() {
 }
 
 #[test]
-fn redis() {
+fn replicas_meet_over_redis_where_the_certificate_is_trusted() {
     let files = Certificates::new();
     let (certificate, key) = (files.name("server.crt"), files.name("server.key"));
     let port = free_port();

@@ -10,7 +10,7 @@ use tollgate_testservers::{Directory, eventually};
 
 use crate::disk::Disk;
 
-/// Set for the process with limited space.
+/// The environment variable that gives the process with limited space its address.
 const ADDRESS: &str = "TOLLGATE_DURABLE_FULL";
 
 /// A unit comes back after 53 minutes, which is longer than a slow machine takes.

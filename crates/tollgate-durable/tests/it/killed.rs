@@ -9,7 +9,7 @@ use tollgate_durable::{Durable, Level};
 use tollgate_testkit::block_on;
 use tollgate_testservers::Directory;
 
-/// Set for the process that is killed.
+/// The environment variable that gives the process that is killed its address.
 const ADDRESS: &str = "TOLLGATE_DURABLE_ADDRESS";
 
 const LIMITS: [&str; 6] = [

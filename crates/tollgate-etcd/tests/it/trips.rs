@@ -54,7 +54,7 @@ fn a_hit_is_one_transaction_whatever_the_algorithm() {
 }
 
 #[test]
-fn a_new_key_a_policy_and_a_key_of_others_take_few_trips() {
+fn new_keys_policies_and_keys_that_another_store_changed_take_few_trips() {
     run(async {
         let member = Member::start(&[]);
         let (one, two) = (patient(member.url()).await, patient(member.url()).await);

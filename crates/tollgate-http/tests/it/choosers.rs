@@ -43,7 +43,7 @@ fn routes() -> Gate<Limiter<Memory>> {
 }
 
 #[test]
-fn the_first_route_that_fits_counts_and_else_the_default() {
+fn the_first_route_that_fits_decides_or_else_the_default() {
     for (method, path, limiter) in [
         ("POST", "/login", Some("login")),
         ("GET", "/login", Some("default")),
@@ -76,7 +76,7 @@ fn head_is_no_way_around_the_limit_of_get() {
 }
 
 #[test]
-fn a_plan_is_asked_where_no_route_fits() {
+fn the_plan_chooses_the_limiter_where_no_route_fits() {
     let plans = Chooser::plan(named("plan"), |plan, head| {
         let limited = head.path != "/free";
         async move { limited.then(|| Limiter::clone(&plan)) }

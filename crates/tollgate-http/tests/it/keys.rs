@@ -148,7 +148,7 @@ fn separators_in_values_do_not_make_two_callers_one() {
 }
 
 #[test]
-fn both_of_two_and_the_first_of_two_are_different_keys() {
+fn a_key_of_two_values_differs_from_a_key_of_the_first_value() {
     // "0" would be an obvious way to encode "the first", and a client may send it.
     for value in ["0", "1"] {
         let request = AnyLines::one("x-a", value).and("x-b", value);

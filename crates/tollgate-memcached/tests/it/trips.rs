@@ -43,7 +43,8 @@ fn many_callers_on_one_key_share_writes() {
         let (writes, reads) = commands(&server);
         assert!(writes < 640 && reads <= 1, "{writes} writes, {reads} reads");
         assert_eq!(limiter.usage("key").await.unwrap(), 640);
-        // The other one is the test's. Connections of earlier commands may not be closed yet.
+        // One connection is that of the store, the other one that of the test. Connections of
+        // earlier commands may not be closed yet.
         eventually("one connection", || async { server.stat("curr_connections") == 2 }).await;
     });
 }

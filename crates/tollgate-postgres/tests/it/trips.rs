@@ -14,7 +14,8 @@ fn server() -> Server {
 /// How often the functions that decide have been called.
 const CALLS: &str = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions WHERE funcname IN ('ask', 'hits')";
 
-/// Waits until the server has counted so many calls. It counts a little later.
+/// Waits until the server has counted this many calls. It counts a call a little after it has
+/// ended.
 async fn calls(looking: &tokio_postgres::Client, calls: i64) {
     eventually(&format!("{calls} calls"), || async {
         looking.query_one(CALLS, &[]).await.unwrap().get::<_, i64>(0) == calls

@@ -52,7 +52,7 @@ fn hits_that_wait_for_one_call_are_the_next_call() {
                 let hit = hit.await.unwrap();
                 used.extend(hit.allowed().then_some(hit.used()));
             }
-            // In the order of their arrival.
+            // The hits were decided in the order of their arrival.
             assert_eq!(used, (2..=40).collect::<Vec<u64>>(), "{algorithm}");
             assert_eq!(server.calls("evalsha"), 2, "the first hit, and all others");
             assert_eq!(server.calls("set"), 2);

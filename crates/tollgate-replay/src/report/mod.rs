@@ -122,9 +122,9 @@ pub struct DemandReport {
     pub highest: u64,
     /// The key with the largest peak.
     pub highest_key: String,
-    /// The number of keys with a peak of at most so many units, in powers of two.
+    /// For each power of two: the number of keys whose peak is at most that many units.
     pub histogram: Vec<(u64, u64)>,
-    /// The quotas that leave so many per thousand of the keys unaffected.
+    /// Thousandths of the keys, and the quota that leaves that share of the keys unaffected.
     pub suggested: Vec<(u64, u64)>,
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn json_line(micros: u64, client: u8) -> String {
     )
 }
 
-/// A combined line that was written so many seconds after noon.
+/// A line in the combined format that was written `second` seconds after noon.
 pub(crate) fn combined_line(second: u64, client: &str, rest: &str) -> String {
     let (minute, second) = (second / 60, second % 60);
     format!(

@@ -188,7 +188,7 @@ fn whole_seconds_with_durations_are_spread_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn stamps_without_a_zone_are_of_the_zone_that_is_named() {
+fn times_without_a_zone_are_read_in_the_given_zone() {
     let line = |client: &str, time: &str| {
         format!(
             "{client}:1 [{time}] in b/s 0/0/0/0/0 200 1 - - ---- 1/1/1/1/0 0/0 \"GET / HTTP/1.1\""

@@ -56,7 +56,8 @@ impl Access {
         // A port that is open to other machines lets them read, as it always did, but not change
         // counts.
         let trusted = is_local || port.asks_clients();
-        // Cookies do not tell ports apart: each server of a machine needs a name of its own.
+        // Browsers send a cookie to all ports of a host, so each server of a machine needs a cookie
+        // with a name of its own.
         let cookie = format!("tollgate_{}", address.map_or(0, |address| address.port()));
         Access {
             gate: port.gate(),
@@ -68,7 +69,7 @@ impl Access {
         }
     }
 
-    /// Whether nobody needs a token.
+    /// Whether no caller needs a token.
     pub(super) fn is_open(&self) -> bool {
         self.gate.is_open()
     }
@@ -103,7 +104,7 @@ impl Access {
         }
     }
 
-    /// Whether a caller that was admitted before still is.
+    /// Whether a caller that was admitted earlier would still be admitted.
     pub(super) fn still_admits(&self, caller: &Caller) -> bool {
         match &caller.credential {
             Credential::Nothing => self.gate.is_open(),

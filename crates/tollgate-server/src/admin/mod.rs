@@ -34,7 +34,7 @@ use crate::service::Service;
 use access::{Access, Refused};
 use api::Events;
 
-/// For people who look at it with curl.
+/// The text that `/` returns to a client that does not accept HTML, such as curl.
 const HELP: &str = "\
 tollgate, for operators. A browser shows a dashboard here.
 
@@ -147,7 +147,7 @@ impl Admin {
         answer.unwrap_or_else(|problem| whole(problem.response()))
     }
 
-    /// The paths that are not part of the API.
+    /// Answers requests for paths that are not part of the API.
     async fn text(
         &self,
         draining: &Draining,

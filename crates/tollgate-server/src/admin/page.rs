@@ -28,7 +28,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/dashboard/playground.js", JAVASCRIPT, include_str!("page/playground.js")),
 ];
 
-/// The file of a path; `None` if it is another path, or `/` for a program that wants no HTML.
+/// The file of a path. `None` if no file has this path, or if it is `/` and the client does not
+/// accept HTML.
 pub(super) fn file<B>(request: &Request<B>) -> Option<Response<Reply>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;

@@ -12,7 +12,7 @@ use crate::service::{RequestError, Service};
 /// How often a store may be late before it counts as not ready: one late answer is no outage.
 const ATTEMPTS: usize = 3;
 
-/// Anybody may ask, so what the store said goes to the log alone.
+/// Anybody may request this, so the error text of the store is only logged.
 pub(super) async fn answer(service: &Service, draining: &Draining) -> Response<Reply> {
     let reason = if draining.is_ready() {
         decides(service.store()).await.err().map(|error| RequestError::from(error).to_string())

@@ -41,7 +41,7 @@ pub struct Owner {
 }
 
 impl ClientGate {
-    /// For these tokens.
+    /// Creates a gate that admits the owners of these tokens, or every client if there are none.
     #[must_use]
     pub fn new(tokens: Tokens) -> ClientGate {
         let admits = if tokens.is_empty() { Admits::Everybody } else { Admits::Owners(tokens) };
@@ -56,7 +56,7 @@ impl ClientGate {
         }
     }
 
-    /// Whether nobody has to show a token.
+    /// Whether no client needs a token.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(**self.0.load(), Admits::Everybody)

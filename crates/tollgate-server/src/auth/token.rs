@@ -42,7 +42,7 @@ pub struct Hash([u8; 32]);
 pub struct Tokens(BTreeMap<String, TokenGrant>);
 
 impl Token {
-    /// A new one, which nobody can guess.
+    /// Creates a random token, which nobody can guess.
     ///
     /// # Errors
     /// When the system has no random bytes.
@@ -71,13 +71,13 @@ impl fmt::Debug for Token {
 }
 
 impl Hash {
-    /// Of what somebody shows.
+    /// The hash of a token that a client sent.
     #[must_use]
     pub fn from_token(token: &[u8]) -> Hash {
         Hash(Sha256::digest(token).into())
     }
 
-    /// Takes as long for those that differ in the first byte as for those that are the same.
+    /// Compares two hashes. The time does not depend on the position of the first difference.
     pub(crate) fn is(&self, other: &Hash) -> bool {
         let differs = self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b));
         std::hint::black_box(differs) == 0
@@ -123,7 +123,7 @@ impl TryFrom<String> for Hash {
 }
 
 impl Tokens {
-    /// Whether there are none: then nobody has to show one.
+    /// Whether there are no tokens: then no client needs one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -135,8 +135,8 @@ impl Tokens {
         self.find(&Hash::from_token(token)).map(|(name, _)| name)
     }
 
-    /// The name and the grant of a token by its hash. It compares with every hash, so that its time
-    /// tells nothing.
+    /// The name and the grant of a token by its hash. It compares with every hash, so that the time
+    /// that it takes does not depend on the token.
     pub(super) fn find(&self, shown: &Hash) -> Option<(&str, TokenGrant)> {
         let mut found = None;
         for (name, grant) in &self.0 {

@@ -53,7 +53,7 @@ pub(super) struct Target<'a> {
 #[derive(Debug)]
 pub(super) struct Client {
     requests: SendRequest<Full<Bytes>>,
-    /// For errors.
+    /// The URL of the server, for error messages.
     url: String,
     port: &'static str,
     host: String,

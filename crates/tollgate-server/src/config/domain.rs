@@ -12,7 +12,7 @@ use super::tree::{Node, Value, quoted};
 use super::value::{Wrong, text_of};
 use crate::rules::{Descriptor, EnvoyOptions, Pattern, Rate, Rule, Treatment, Unit};
 
-/// What the descriptors of a level have above them.
+/// Values of the levels above a list of descriptors, which the descriptors need.
 #[derive(Clone, Debug)]
 struct Above {
     /// The path, for names.
@@ -195,7 +195,7 @@ fn metadata(section: &mut Section<'_>) -> Option<serde_json::Map<String, serde_j
     }
 }
 
-/// What stands outside of `rate_limit` and changes it.
+/// Settings of a descriptor that are not part of `rate_limit` but change its meaning.
 #[derive(Clone, Copy, Debug)]
 struct Given {
     charge: Option<bool>,

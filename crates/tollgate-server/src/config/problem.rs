@@ -19,7 +19,7 @@ impl TextPosition {
     /// The start of a text.
     pub(crate) const START: TextPosition = TextPosition { line: 1, column: 1 };
 
-    /// The position so many characters to the right on the same line.
+    /// The position `characters` to the right on the same line.
     pub(crate) fn right(self, characters: usize) -> TextPosition {
         TextPosition { column: self.column + characters, ..self }
     }
@@ -58,7 +58,7 @@ impl Problem {
         Problem { file: file.to_string(), line: *line, column: *column, message }
     }
 
-    /// The problem of a whole file; an empty name for one that no file has.
+    /// A problem of a whole file. The name is empty if the problem belongs to no file.
     pub(crate) fn of_file(file: &str, message: impl Into<String>) -> Problem {
         Problem { file: file.to_owned(), line: 0, column: 0, message: message.into() }
     }

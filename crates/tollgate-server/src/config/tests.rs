@@ -36,7 +36,7 @@ fn limited(treatment: &Treatment) -> String {
 }
 
 #[test]
-fn everything_in_one_file() {
+fn one_file_may_contain_all_settings_and_rules() {
     let text = r#"
         [server]
         http = "0.0.0.0:80"
@@ -479,7 +479,7 @@ descriptors:
 }
 
 #[test]
-fn anchors_and_merges_of_yaml_work_and_cannot_explode() {
+fn anchors_and_merges_of_yaml_work_within_a_bound() {
     let text = "
 domain: d
 descriptors:

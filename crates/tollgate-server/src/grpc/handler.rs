@@ -68,7 +68,7 @@ impl Handler {
 
     /// The response to any request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        // Boxed: most calls have no trace.
+        // The span is boxed because most calls have no trace.
         let mut span = self.tracer.as_ref().map(|tracer| Box::new(trace(tracer, &request)));
         // Health needs no token, because probes have none.
         let is_health = request.uri().path().starts_with(HEALTH);

@@ -28,7 +28,7 @@ pub struct RateLimitDescriptor {
     /// The cost, instead of the request's. 0 is a peek.
     #[prost(message, optional, tag = "3")]
     pub hits_addend: Option<u64>,
-    /// The cost is given back.
+    /// Whether the cost is given back instead of charged.
     #[prost(bool, tag = "4")]
     pub is_negative_hits: bool,
 }
@@ -48,7 +48,7 @@ pub struct Entry {
 /// A limit that comes with a request.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct RateLimitOverride {
-    /// 0 blocks.
+    /// The quota of the limit; 0 denies every request.
     #[prost(uint32, tag = "1")]
     pub requests_per_unit: u32,
     /// `envoy.type.v3.RateLimitUnit`: those of [`Unit`] but the week.
@@ -169,7 +169,7 @@ impl Unit {
         UNITS.iter().find(same).map_or(Unit::Unknown, |(unit, _)| *unit)
     }
 
-    /// How long it is.
+    /// The length of the unit. `None` if it is not known.
     #[must_use]
     pub fn period(self) -> Option<std::time::Duration> {
         let own = UNITS.iter().find(|(unit, _)| *unit == self);

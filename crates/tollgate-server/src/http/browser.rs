@@ -29,7 +29,7 @@ pub(crate) struct Browsers {
 }
 
 impl Browsers {
-    /// For a port.
+    /// Creates the check for the requests of a port.
     pub(crate) fn new(port: &Port) -> Browsers {
         let local = |address: std::net::SocketAddr| address.ip().to_canonical().is_loopback();
         Browsers { local: port.address().is_ok_and(local) }

@@ -36,7 +36,8 @@ impl Front {
     }
 
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Reply> {
-        // Boxed: a connection keeps room for one future, and most requests have no trace.
+        // The span is boxed because a connection keeps memory for the whole future, and most
+        // requests have no trace.
         let mut span = self.tracer.as_ref().map(|tracer| Box::new(trace(tracer, &request)));
         let response = match self.refuse(&request) {
             Some(refused) => {

@@ -133,7 +133,7 @@ pub(super) fn usage(decision: &RuleDecision<'_>, out: &mut String) {
     out.push('}');
 }
 
-/// The name of a limit, if it has one, with a comma behind it.
+/// The name of a limit, if it has one, followed by a comma.
 fn named(limit: Option<&Limit>, out: &mut String) {
     if let Some(name) = limit.and_then(Limit::name) {
         out.push_str("\"name\":");
@@ -171,7 +171,7 @@ fn fields(outcome: &Outcome, limit: Option<&Limit>, out: &mut String) {
         None => out.push_str("null"),
     }
     if outcome.is_ban() {
-        // Its units are denials.
+        // The units of a ban are denials.
         out.push_str(",\"ban\":true");
     }
 }

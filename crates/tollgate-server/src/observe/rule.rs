@@ -85,7 +85,7 @@ impl RuleStats {
         self.recorder.spans(now)
     }
 
-    /// The number of questions that the store did not answer.
+    /// The number of requests that the store did not decide.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
@@ -94,7 +94,8 @@ impl RuleStats {
     /// Notes whether a decision found a key banned.
     #[inline]
     pub(crate) fn saw_ban(&self, key: KeyRef<'_>, outcomes: &[Outcome]) {
-        // Limits that come with requests are counted together, so their keys could not be told apart.
+        // Limits that come with requests are counted together, so the same key of two of them could
+        // not be distinguished.
         if !self.name.is_empty() {
             self.bans.saw(key, outcomes);
         }

@@ -34,7 +34,7 @@ struct Shard {
     hashes: [u64; ROOM],
     counts: [u64; ROOM],
     entries: Vec<Entry>,
-    /// No count is lower.
+    /// A lower bound on all counts.
     fewest: u64,
     /// Where to search for a key with the fewest hits; the keys before it have more.
     hand: usize,
@@ -61,7 +61,7 @@ pub struct Seen {
     /// The key. Bytes that are not text are escaped, and a key longer than [`KeyRef::LONGEST`] is
     /// shown as its digest, as stores keep it.
     pub key: String,
-    /// The key for requests that name it; `None` if no text can.
+    /// The key in the form that requests use; `None` if no text can name it.
     pub id: Option<KeyId>,
     /// The number of hits, at most.
     pub count: u64,

@@ -1,7 +1,6 @@
-//! The last decisions on keys that somebody looks at.
+//! The last decisions on keys whose page is open in the dashboard.
 //!
-//! A key is watched while its page is open: nobody pays for it otherwise but for one relaxed load
-//! a hit.
+//! While no page is open, this costs each hit one relaxed load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,13 +13,13 @@ use super::RuleStats;
 use crate::seconds::unix_now;
 use crate::service::Verdict;
 
-/// The most keys that are watched. One more replaces the one that was asked for least recently.
+/// The most keys that are watched. One more replaces the key that was requested least recently.
 const MOST: usize = 16;
 
-/// The most decisions that are kept of each.
+/// The most decisions that are kept for each watched key.
 const DECISIONS: usize = 50;
 
-/// A key that nobody has asked for in this many seconds is not watched any more.
+/// A key that no page has requested for this many seconds is not watched any more.
 const IDLE: u64 = 15;
 
 /// A decision on a watched key.

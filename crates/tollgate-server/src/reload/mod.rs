@@ -1,7 +1,7 @@
 //! Replaces the rules of a running server when a file changes or on `SIGHUP`.
 //!
 //! A new configuration is read and prepared on the store as a whole before it replaces the old one.
-//! So a question meets one or the other, and a broken file changes nothing.
+//! So each request is decided by one or the other, and a broken file changes nothing.
 
 mod status;
 mod watch;

@@ -227,7 +227,8 @@ impl Connection {
                 Step::Store(command) => {
                     taken += run(command, service, session, &bytes[length..], &mut reply).await;
                 }
-                // Boxed: rare, and a connection keeps room for all that it awaits.
+                // The future is boxed because transactions are rare, and a connection keeps memory
+                // for the largest future that it awaits.
                 Step::Exec(transaction) => {
                     Box::pin(exec(&transaction, service, session, &mut reply)).await;
                 }
@@ -269,8 +270,8 @@ async fn exec(
     }
 }
 
-/// Runs a command and, if the store has to be waited for, the commands behind it at the same time.
-/// Returns how many bytes of `behind` these had.
+/// Runs a command and, if it has to wait for the store, the commands after it at the same time.
+/// Returns how many bytes of `behind` those have.
 async fn run(
     command: StoreCommand<&[u8]>,
     service: &Arc<Service>,
@@ -279,7 +280,7 @@ async fn run(
     reply: &mut Reply<'_>,
 ) -> usize {
     let Action::Execute { rule, key, operation } = command.action else {
-        // Rare, and a large future.
+        // The future is boxed because it is large and these commands are rare.
         Box::pin(command.into_owned().run(service, reply)).await;
         return 0;
     };
@@ -314,7 +315,7 @@ async fn run(
     taken
 }
 
-/// Starts the commands behind one that waits. Returns them, and how many bytes they have.
+/// Starts the commands after one that waits. Returns them, and how many bytes they have.
 fn gather(service: &Arc<Service>, session: &mut Session, bytes: &[u8]) -> (WaitingCommands, usize) {
     let (mut waiting, mut parser, mut taken) = (WaitingCommands::default(), Parser::default(), 0);
     while waiting.has_room() && !session.closing {

@@ -8,7 +8,7 @@ use super::store_command::{Action, KeyHit, Parsed, StoreCommand};
 use super::throttle::integer;
 use crate::service::{BoundRule, Operation, Receipts, RequestError, Service};
 
-/// The options behind the arguments that every command has.
+/// The options of a command, after the arguments that every command has.
 #[derive(Default)]
 struct Options<'a> {
     cost: Option<u64>,
@@ -20,14 +20,14 @@ struct Options<'a> {
     units: Option<u64>,
 }
 
-/// What the option `RECEIPT` of a command is.
+/// The meaning of the option `RECEIPT` in a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReceiptOption {
-    /// An error.
+    /// The command does not take this option.
     None,
     /// Asks for the receipts of what is charged.
     Asks,
-    /// Has a receipt behind it.
+    /// A receipt follows it.
     Gives,
 }
 

@@ -19,7 +19,8 @@ pub struct Parser {
     /// The next byte to read.
     at: usize,
     places: Vec<ByteRange>,
-    /// The arguments of a line, without their quotes: the places are in here.
+    /// The arguments of an inline command without their quotes. `places` are ranges of these bytes
+    /// unless this is empty.
     unquoted: Vec<u8>,
 }
 
@@ -221,7 +222,7 @@ impl<'b> Command<'b, '_> {
         self.places.len()
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the command has no arguments, not even a name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()

@@ -55,7 +55,7 @@ struct Dialect {
     /// it as a namespace.
     texts: &'static [u8],
     least_burst: u64,
-    /// Added to `max_burst`.
+    /// The burst is `max_burst` and this number of units.
     more: u64,
 }
 

@@ -1,8 +1,9 @@
 //! Commands of one pipeline that wait for the store at the same time.
 //!
 //! On a remote store a pipeline of sixteen costs one round trip and not sixteen. Commands start in
-//! their order. A command on a key of another one that still runs waits for it, and so do all
-//! commands behind. Replies are written in the order of the commands, whichever is ready first.
+//! their order. A command waits for an earlier one on the same key that is still running, and so do
+//! all commands after it. Replies are written in the order of the commands, whichever is ready
+//! first.
 
 use std::fmt;
 use std::future::Future;
@@ -80,7 +81,8 @@ impl WaitingCommands {
         self.commands += 1;
     }
 
-    /// Ready when all replies are. `busy` is the key of a command before these that still runs.
+    /// Returns `Ready` when all replies are ready. `busy` is the key of an earlier command that is
+    /// still running.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, busy: Option<&[u8]>) -> Poll<()> {
         loop {
             let mut moved = false;

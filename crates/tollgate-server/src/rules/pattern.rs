@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_pattern_goes_before_one_with_a_star() {
+    fn an_exact_pattern_precedes_one_with_a_star() {
         let all: Patterns<u8> =
             [(Pattern::new("a*"), 1), (Pattern::new("ab"), 2)].into_iter().collect();
         assert_eq!((all.find(b"ab"), all.find(b"ac"), all.find(b"b")), (Some(&2), Some(&1), None));

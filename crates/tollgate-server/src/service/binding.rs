@@ -31,7 +31,7 @@ impl<'a> Binding<'a> {
         }
     }
 
-    /// All problems.
+    /// Fails with all problems, if there were any.
     pub(super) fn end(self) -> Result<(), Problems> {
         if self.problems.is_empty() { Ok(()) } else { Err(Problems(self.problems)) }
     }

@@ -13,7 +13,7 @@ use super::rule_decision::{RuleDecision, RuleLimiter, Verdict};
 use crate::observe::{RuleStats, Scope};
 use crate::rules::{EnvoyOptions, Patterns, Rule, Treatment};
 
-/// A rule on the store.
+/// A rule whose limits are prepared on the store.
 #[derive(Debug)]
 pub struct BoundRule {
     name: Box<str>,
@@ -26,7 +26,7 @@ pub struct BoundRule {
     envoy: EnvoyOptions,
 }
 
-/// A [`Treatment`] on the store.
+/// A [`Treatment`] whose limits are prepared on the store.
 #[derive(Debug)]
 enum BoundTreatment {
     Limited(RuleLimiter),
@@ -131,7 +131,7 @@ impl BoundRule {
         self.stats.get_or_init(|| Arc::new(RuleStats::new(Scope::Namespace(""), &self.name)))
     }
 
-    /// Sets where its hits are counted, the first time.
+    /// Sets the statistics that count its hits. Only the first call has an effect.
     pub(super) fn count_in(&self, stats: Arc<RuleStats>) {
         let _ = self.stats.set(stats);
     }

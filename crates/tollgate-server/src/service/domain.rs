@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_value_goes_before_patterns_and_those_before_the_key_alone() {
+    fn an_exact_value_precedes_patterns_and_patterns_precede_the_key_alone() {
         let below = vec![node("user", None, vec![])];
         let domain = domain(&[
             node("path", None, vec![]),

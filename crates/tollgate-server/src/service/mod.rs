@@ -80,7 +80,7 @@ type Names<T> = HashMap<Box<str>, T, foldhash::fast::RandomState>;
 /// The rules in force.
 #[derive(Debug, Default)]
 struct BoundRules {
-    /// By namespace and name.
+    /// The rules by namespace and name.
     limits: Names<Names<Arc<BoundRule>>>,
     domains: Names<Domain>,
 }
@@ -134,7 +134,7 @@ impl Service {
         domain.find(entries)
     }
 
-    /// The rule of a domain for these entries, without counting the question.
+    /// The rule of a domain for these entries, without counting the request.
     pub(crate) fn find_in_domain<E: DescriptorEntry>(
         &self,
         domain: &str,

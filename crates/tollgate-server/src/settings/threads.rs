@@ -17,7 +17,7 @@ pub struct Threads(usize);
 impl Threads {
     const MOST: usize = 1024;
 
-    /// The number.
+    /// The number of worker threads.
     #[must_use]
     pub fn count(self) -> usize {
         self.0

@@ -48,7 +48,7 @@ pub struct TlsSettings {
 pub struct PortTlsSettings {
     /// Turns TLS off for this port.
     pub off: bool,
-    /// Another certificate.
+    /// The certificate of this port, instead of the one for all ports.
     pub certificate: Option<PathBuf>,
     /// The private key of the certificate.
     pub key: Option<PathBuf>,

@@ -6,7 +6,8 @@ use crate::{http, resp};
 
 const README: &str = include_str!("../../../../README.md");
 
-/// The arguments of a program in the one line that calls it, and the lines after it.
+/// Finds the line of README that calls a program. Returns the arguments in that line, and the lines
+/// after it, which show the answer.
 fn shown(program: &str) -> (&'static str, Vec<&'static str>) {
     let mut lines = README.lines();
     let call = lines.find_map(|line| line.strip_prefix("$ ")?.strip_prefix(program));

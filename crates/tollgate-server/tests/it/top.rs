@@ -22,7 +22,7 @@ fn with_token() -> Server {
     Server::with(&(RULES.to_owned() + &tokens), &["--log-level", "trace"], |_| {})
 }
 
-/// Hits a rule so many times.
+/// Hits a rule `times` times.
 fn hit(server: &Server, rule: &str, key: &str, times: usize) {
     let url = format!("http://{}", server.http);
     for _ in 0..times {
@@ -101,7 +101,7 @@ impl Screen {
         all
     }
 
-    /// Waits for a line that begins and goes on like this.
+    /// Waits for a line that begins with `begin` and contains `has`.
     fn until(&self, begin: &str, has: &str) {
         let is_it = |line: &String| line.starts_with(begin) && line.contains(has);
         eventually(&format!("{begin} ... {has}"), || self.lines().iter().any(is_it));

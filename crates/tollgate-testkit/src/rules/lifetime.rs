@@ -40,7 +40,7 @@ const LIMITS: [&str; 22] = [
 const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// The remaining lifetime after a call, by the store's own clock, and how long the call and the
-/// question took together.
+/// query for the lifetime took together.
 fn after<S: Subject>(
     ground: &Ground<'_, S>,
     limited: &Limited<'_, S>,

@@ -9,9 +9,9 @@ use super::concurrent::admitted_together;
 use crate::ground::{Ground, START, limit};
 use crate::subject::Subject;
 
-/// Set for the children: the address of the store.
+/// The environment variable that gives child processes the address of the store.
 const ADDRESS: &str = "TOLLGATE_TESTKIT_ADDRESS";
-/// Set for the children: the namespace.
+/// The environment variable that gives child processes the namespace.
 const NAMESPACE: &str = "TOLLGATE_TESTKIT_NAMESPACE";
 
 const CHILDREN: usize = 3;

@@ -122,8 +122,8 @@ impl fmt::Display for Expected {
 /// Replays a block on a fresh key.
 ///
 /// # Errors
-/// The first step with another answer: its place, the question, the expected and the actual answer.
-/// Later steps depend on it and are not checked.
+/// The first step with another answer: its place, the operation, the expected and the actual
+/// answer. Later steps depend on it and are not checked.
 pub fn replay(block: &Block, subject: &mut dyn Answerer) -> Result<(), String> {
     let mut receipts: Vec<Receipt> = Vec::new();
     for step in &block.steps {

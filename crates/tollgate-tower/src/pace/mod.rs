@@ -164,7 +164,7 @@ impl<D: Decider> PaceLayer<D> {
 }
 
 impl PaceLayer<Limiter<Memory>> {
-    /// Obeys servers without a limit of its own.
+    /// Creates a layer that waits only as servers request, and has no limit of its own.
     ///
     /// ```
     /// let layer = tollgate_tower::PaceLayer::obeying();

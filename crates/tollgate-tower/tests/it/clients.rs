@@ -81,7 +81,7 @@ async fn ipv6_peers_are_clients_by_prefix() {
 }
 
 #[tokio::test]
-async fn an_ipv4_peer_of_a_socket_for_both_is_an_ipv4_client() {
+async fn an_ipv4_peer_of_a_dual_stack_socket_is_an_ipv4_client() {
     let limiter = limiter();
     let server = serve_at("[::]:0", app(Gate::new(limiter.clone()))).await;
     let server = SocketAddr::from(([127, 0, 0, 1], server.port()));

@@ -30,7 +30,7 @@ async fn a_shared_store_limits_and_reports_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_a_503_or_what_the_limiter_says() {
+async fn a_store_that_fails_is_a_503_or_follows_the_rule_of_the_limiter() {
     for (rule, expected, reaches) in
         [(OnFailure::Error, 503, 0), (OnFailure::Closed, 429, 0), (OnFailure::Open, 200, 1)]
     {

@@ -178,7 +178,7 @@ async fn no_server_silences_a_client_for_more_than_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_may_be_something_else_than_hosts() {
+async fn keys_need_not_be_hosts() {
     let time = TokioTime::start();
     let far = Far::new(time, vec![]);
     let layer = PaceLayer::new(limiter(time, "1/day"))

@@ -261,7 +261,7 @@ async fn only_failed_logins_count() {
 }
 
 #[tokio::test]
-async fn a_header_of_the_handler_says_the_cost() {
+async fn a_header_of_the_handler_sets_the_cost() {
     let limiter = stopped().limiter("100/day").unwrap();
     let handler = || async { (AppendHeaders([("x-cost", "30")]), "done") };
     let gate = Gate::new(limiter.clone()).settle(SettleBy::header("X-Cost"));

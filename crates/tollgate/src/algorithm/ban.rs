@@ -67,7 +67,7 @@ words!(
 pub struct Ban {
     /// The denials that start a ban.
     after: u64,
-    /// The window in which they are counted, in microseconds.
+    /// The window in which the denials are counted, in microseconds.
     period: u64,
     terms: BanTerms,
 }

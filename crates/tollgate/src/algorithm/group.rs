@@ -27,7 +27,7 @@ impl Part {
         Part { cost, watches: 0 }
     }
 
-    /// Returns the part of a ban that counts the denials of so many parts before it.
+    /// Returns the part of a ban that counts the denials of this many parts before it.
     ///
     /// ```
     /// use tollgate::algorithm::Part;

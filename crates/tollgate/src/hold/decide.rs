@@ -305,7 +305,7 @@ fn grow(parts: &mut Parts<'_>, record: &mut HoldRecord, totals: &[Option<u64>]) 
     HoldReply { outcomes, ..known(record, parts.now) }
 }
 
-/// Adds a receipt to those of a part. Receipts that a refund cannot tell apart become one.
+/// Adds a receipt to those of a part. Receipts that a refund cannot distinguish become one.
 fn keep(receipts: &mut Vec<Receipt>, new: Receipt, machine: &AnyMachine) {
     let same =
         |old: &&mut Receipt| old.mark == new.mark && (old.at == new.at || !machine.finds_by_time());

@@ -78,7 +78,7 @@ pub struct HeldItem {
     pub parts: Vec<HeldPart>,
 }
 
-/// What one limit of an item was charged.
+/// The units that were charged to one limit of an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldPart {
     /// The receipts, the oldest first. Empty after the settlement, and for a concurrency limit.

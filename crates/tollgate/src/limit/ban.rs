@@ -1,4 +1,4 @@
-//! What only bans have: the length, the doubling, and what attempts do.
+//! The settings that only a ban has: its length, whether it doubles, and the effect of attempts.
 
 use std::time::Duration;
 

@@ -70,7 +70,7 @@ pub struct StoreReport {
 pub struct FleetNode {
     /// The name of the node, or a number if it has none.
     pub name: String,
-    /// For how long nothing was heard of it.
+    /// The time since the last message of the node.
     pub silence: Duration,
     /// Whether it has been silent for too long.
     pub is_missing: bool,

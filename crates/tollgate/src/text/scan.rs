@@ -498,7 +498,7 @@ impl BanOptions {
         Ok(())
     }
 
-    /// Builds the ban. `end` is the scanner behind its options.
+    /// Builds the ban. `end` is the scanner after the options of the ban.
     fn limit(self, end: &Scanner<'_>) -> Result<Limit, LimitError> {
         let Some((count, count_at, period, period_at)) = self.after else {
             return Err(end.unexpected("after=COUNT/PERIOD, which every ban has"));

@@ -270,7 +270,7 @@ fn receipts_of_several_hits_and_of_some_limits_are_refunded_together() {
 }
 
 #[test]
-fn a_receipt_refunds_once_more_when_used_twice_or_after_a_reset_and_never_beyond_fresh() {
+fn a_receipt_that_is_used_again_refunds_again_but_never_beyond_a_fresh_state() {
     let limiter = memory("10/hour fixed-window");
     let receipts = wire(&limiter, "a", &limiter.hit_n("a", 3));
     let refund = || limiter.refund_wire_receipts("a", &receipts, None).expect("a refund").decision;

@@ -315,7 +315,7 @@ fn a_burst_that_is_not_reduced_is_detected() {
 }
 
 #[test]
-fn a_life_counted_from_the_answer_is_detected() {
+fn an_allotment_whose_life_starts_at_the_answer_is_detected() {
     is_caught(Fault::CountedFromAnswer);
 }
 

@@ -23,7 +23,7 @@ const LOADS: [u64; 4] = [50, 105, 200, 400];
 /// A message takes up to half a millisecond.
 const WEATHER: Weather = Weather { delay: 500, loss: 0, deadline: Duration::from_secs(1) };
 
-/// What happened in all periods but the first two.
+/// The counts of all periods but the first two.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     hits: u64,

@@ -337,7 +337,7 @@ impl SharedStore for Far {
     }
 }
 
-/// The clock of a node: starts anywhere, and runs fast or slow by so many millionths.
+/// The clock of a node. It starts at any time, and runs fast or slow by some millionths.
 #[derive(Debug)]
 pub(crate) struct NodeClock {
     sim: Sim,

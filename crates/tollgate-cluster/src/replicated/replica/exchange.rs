@@ -1,10 +1,10 @@
 //! Sends, receives and compares counts.
 //!
 //! Changes are sent to all every `flush`, and immediately when a limit is nearly reached. Counts
-//! are cumulative, so the next change repeats what a lost message said. If no change follows,
-//! comparing digests finds the difference, and the replica that sees it asks for the parts that
-//! differ. A new replica asks two peers for everything. Peers that meet, for the first time or
-//! again, compare immediately.
+//! are cumulative, so the message with the next change repeats the counts of a lost message. If no
+//! change follows, comparing digests finds the difference, and the replica that finds it requests
+//! the parts that differ. A new replica asks two peers for everything. Peers that meet, for the
+//! first time or again, compare immediately.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -155,7 +155,8 @@ impl Replica {
         Body::Hello(self.settings.node.clone())
     }
 
-    /// The goodbye to all peers, with all counts that were not sent yet.
+    /// Returns the last messages to all peers: the counts that were not sent yet, and the message
+    /// that this replica leaves.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -169,7 +170,7 @@ impl Replica {
         out
     }
 
-    /// Whether [`tick`](Replica::tick) should be called sooner than it said, because a limit is
+    /// Whether [`tick`](Replica::tick) should be called sooner than usual, because a limit is
     /// nearly reached.
     ///
     /// ```
@@ -380,7 +381,8 @@ impl Replica {
         out
     }
 
-    /// Notes the sender of a message. Peers that meet greet each other and compare.
+    /// Notes the sender of a message. Peers that meet send each other their names and compare
+    /// counts.
     fn hear(&self, from: Actor, body: &Body, now: Timestamp) -> Vec<Outgoing> {
         if !lock(&self.peers).heard(from, now) {
             return Vec::new();

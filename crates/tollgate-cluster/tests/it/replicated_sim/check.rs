@@ -3,7 +3,7 @@
 //! Take any group of process starts, and an admitted hit of one of them at time `t`. When it was
 //! admitted, the machine of that replica had all units of the group except those that it did not
 //! know. These were admitted within the last `D`, the age of the oldest of them, or are lost:
-//! admitted by a process that crashed before it told anybody. Let `A(x)` be the most units that the
+//! admitted by a process that crashed before it sent them. Let `A(x)` be the most units that the
 //! group is offered in any span `x`, and `U` the lost units:
 //!
 //! - A window holds at most `L + A(D) + U` after each admission, hence always. Windows follow the

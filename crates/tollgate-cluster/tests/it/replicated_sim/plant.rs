@@ -13,7 +13,7 @@ pub(super) enum Plant {
     Increments,
 }
 
-/// The memory of a planted fault: receiver, key, actor, slot.
+/// The units that a planted fault has sent and added up, by actors, key and slot.
 #[derive(Debug, Default)]
 pub(super) struct Planted {
     sent: HashMap<(Actor, Vec<u8>, u64), u64>,

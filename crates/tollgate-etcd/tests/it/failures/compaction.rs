@@ -11,7 +11,8 @@ fn compaction_changes_nothing() {
         let (one, two) = (limiter(&one, "40/365 days"), limiter(&two, "40/365 days"));
         for round in 0..5 {
             assert_eq!(admitted(&one, "key", 4).await, 4);
-            // The revision that the first store saw last is the newest, or was compacted long ago.
+            // In some rounds `two` writes after `one`, so the last revision that `one` has seen is
+            // compacted. In the other rounds it is the newest one and stays.
             if round % 2 == 0 {
                 assert_eq!(admitted(&two, "key", 1).await, 1);
             }

@@ -43,7 +43,7 @@ fn an_answer_to_another_request_is_a_lost_answer() {
     });
 }
 
-/// The right token, but an answer that does not fit the command.
+/// The server answers with the right token, but the answer does not fit the command.
 #[test]
 fn an_answer_that_does_not_fit_the_command_is_an_error() {
     run(async {

@@ -1,4 +1,4 @@
-//! One server of three is away. Keys on the others are not affected.
+//! One server of three is stopped. Keys on the others are not affected.
 
 use tollgate::ErrorKind;
 

@@ -112,14 +112,14 @@ impl Server {
         signal("KILL", &children);
     }
 
-    /// Stops it as one does.
+    /// Stops it as an operator does, with a fast shutdown.
     pub(crate) fn stop(&mut self) {
         self.process.signal("INT");
         self.gone();
         self.process.kill();
     }
 
-    /// All its processes keep their connections and say nothing.
+    /// All its processes keep their connections and do not answer.
     pub(crate) fn freeze(&self) {
         self.signal_all("STOP");
     }

@@ -1,4 +1,4 @@
-//! A node of a cluster goes away.
+//! A node of a cluster is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ fn goes_on(
 }
 
 #[test]
-fn a_node_that_is_away_does_not_affect_keys_of_other_nodes() {
+fn a_stopped_node_does_not_affect_keys_of_other_nodes() {
     run(async {
         let mut cluster = Cluster::start();
         let store = hasty(cluster.url()).await;

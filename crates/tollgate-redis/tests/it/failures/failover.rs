@@ -115,7 +115,7 @@ fn a_server_that_becomes_a_replica_gives_errors_until_it_is_a_primary_again() {
 }
 
 #[test]
-fn a_sentinel_that_is_away_or_silent_is_skipped() {
+fn a_stopped_or_silent_sentinel_is_skipped() {
     run(async {
         let mut all = Sentinels::start();
         all.sentinels[0].kill();

@@ -159,7 +159,8 @@ fn a_wait_on_a_frozen_server_ends() {
         let store = hasty(server.url()).await;
         let limited = limiter(&store, "1/365 days");
         server.freeze();
-        // No server answers: the error, a share, or the denial at the end of the time.
+        // No server answers, so the wait ends as the rule of the limiter says: with an error, with
+        // an admitted hit, or with a denial when the time is over.
         assert!(in_time(limited.wait("key", 1, LONG)).await.is_err());
         let open = limited.clone().on_failure(OnFailure::Open).unwrap();
         assert!(in_time(open.wait("key", 1, LONG)).await.unwrap().allowed());

@@ -77,7 +77,7 @@ impl Subject for Broken {
 }
 
 #[test]
-fn a_cluster_that_is_away_gives_errors_in_time_and_comes_back() {
+fn a_stopped_cluster_gives_errors_in_time_and_is_used_again_when_it_is_back() {
     let cluster = Broken::cluster();
     rules::outage::a_broken_store_gives_errors_in_time(&cluster);
     rules::outage::a_mended_store_answers_again(&cluster);

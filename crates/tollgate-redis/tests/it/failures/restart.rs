@@ -29,7 +29,7 @@ fn a_killed_server_is_used_again_when_it_is_back() {
         assert_eq!(admitted(&limited, "after", 5).await, 3);
         assert!(server.calls("eval") > 0, "the new server has never seen the script");
         assert!(stats(&store).closed > 0 || stats(&store).opened == 0, "{:?}", stats(&store));
-        // Its state is lost, as another process shows.
+        // The server has lost its state: another process gets the whole limit again.
         let other = patient(server.url()).await;
         assert_eq!(admitted(&limiter(&other, LIMIT), "before", 5).await, 3);
     });

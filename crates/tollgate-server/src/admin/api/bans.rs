@@ -80,7 +80,7 @@ pub(super) fn list(service: &Service, query: &str) -> Result<Value, Problem> {
     Ok(json!({ "bans": bans, "total": all.len(), "most_of_a_rule": MOST_BANS }))
 }
 
-/// Lifts the ban of the key in a path, and forgets the counts of the key. Segments behind the key
+/// Lifts the ban of the key in a path, and forgets the counts of the key. Segments after the key
 /// are further parts of it. The namespace or the domain of the rule is a parameter.
 async fn lift(
     service: &Service,

@@ -104,7 +104,7 @@ pub(super) async fn state(service: &Service, found: &Found<'_>) -> Result<Value,
         "domain": found.domain,
         "rule": rule.name(),
         "shadow": rule.is_shadow(),
-        // Of a hit of cost 1 now.
+        // The verdict on a hit of cost 1 now.
         "verdict": decision.verdict.name(),
         "reasons": reasons(&decision),
         "limits": limits,
@@ -119,7 +119,7 @@ fn state_of(outcome: &Outcome, limit: &Limit) -> Value {
         "text": limit.to_string(),
         "admits": limit.describe().admits,
         "allowed": outcome.allowed(),
-        // Of a ban the units are denials.
+        // If this is true, the units below are denials.
         "ban": outcome.is_ban(),
         "limit": fields.limit,
         "used": fields.used,

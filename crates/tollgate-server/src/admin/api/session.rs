@@ -1,4 +1,4 @@
-//! `/api/v1/session`: logs a browser in and out, and tells it who it is.
+//! `/api/v1/session`: logs a browser in and out, and returns the name and scope of the caller.
 
 use http::{Method, Request, Response, header};
 use hyper::body::Incoming;

@@ -1,4 +1,4 @@
-//! `tollgate hit` and similar commands: one question to a server or directly to a store.
+//! `tollgate hit` and similar commands: one request to a server or directly to a store.
 
 mod report;
 mod server;

@@ -1,4 +1,4 @@
-//! The load: connections that send the next questions as soon as the last are answered.
+//! The load: connections that send the next requests as soon as the last ones are answered.
 
 use std::error::Error;
 use std::io::{IsTerminal as _, Write as _};

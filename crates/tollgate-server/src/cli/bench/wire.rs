@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 /// The result and the length of a response in bytes; `None` if the response is not complete.
 type Answer = Option<(Outcome, usize)>;
 
-/// Appends one question.
+/// Appends one request.
 pub(super) fn question(wire: Wire, limit: &str, token: Option<&str>, key: u64, out: &mut Vec<u8>) {
     let key = format!("key:{key}");
     let _ = match wire {

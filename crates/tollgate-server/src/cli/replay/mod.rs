@@ -276,7 +276,7 @@ impl ReplayCommand {
         })
     }
 
-    /// The secret of the digests, where keys are not to be shown.
+    /// The secret for the digests that replace keys in the report. `None` if keys are shown.
     fn salt(&self) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
         if !self.anonymise {
             return Ok(None);

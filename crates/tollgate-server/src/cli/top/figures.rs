@@ -116,7 +116,7 @@ pub(super) struct Count {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     id: Id,
-    /// What the row is called.
+    /// The name that the row shows.
     pub(super) name: String,
     /// The limit of a rule, or the rule of a key.
     pub(super) about: String,

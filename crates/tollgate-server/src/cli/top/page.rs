@@ -315,7 +315,7 @@ eve                    -      -       1      0  api
     }
 
     #[test]
-    fn trouble_is_shown_without_what_a_terminal_obeys() {
+    fn errors_are_shown_without_terminal_control_characters() {
         let mut view = View::new(Sort::Hits);
         view.trouble = Some("server \"http://x\": gone\u{1b}[2J".to_owned());
         let screen = screen(&figures(), &mut view, 80, 24);

@@ -81,7 +81,7 @@ fn padded(text: &str, width: usize, is_number: bool) -> String {
     if is_number { padding + &text } else { text + &padding }
 }
 
-/// The text in at most so many columns of a terminal.
+/// Shortens the text to at most `width` columns of a terminal.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

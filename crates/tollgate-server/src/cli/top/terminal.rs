@@ -110,7 +110,7 @@ mod tests {
         let message = text.find("on purpose");
         assert!(enter.is_some() && enter < leave && leave < message, "{text}");
         assert!(text.contains("\u{1b}[?25h") && text.contains("\u{1b}[?7h"), "{text}");
-        // What stty says of a terminal that is not in raw mode.
+        // `stty` prints these words for a terminal that is not in raw mode.
         assert!(text.contains(" icanon") && text.contains(" echo "), "{text}");
     }
 }

@@ -41,7 +41,7 @@ fn all_shares_and_no_more_pass(fleet: &Fleet) {
 }
 
 #[test]
-fn closed_nodes_open_when_a_killed_one_is_started_again() {
+fn nodes_deny_while_a_peer_is_missing_and_admit_again_when_it_is_back() {
     let mut fleet = fleet(&format!("replica.missing=closed&{HEARTBEAT}"));
     fleet.nodes[0].process.kill();
     for node in [1, 2] {
@@ -132,7 +132,7 @@ fn a_server_that_ends_in_order_is_not_missing() {
     let mut fleet = fleet(&format!("replica.missing=closed&{SLOW_HEARTBEAT}&replica.memory=3m"));
     fleet.nodes[0].process.signal("TERM");
     assert_eq!(fleet.nodes[0].code(), Some(0));
-    // A replica that stops says goodbye in its last message.
+    // The last message of a replica that stops is that it leaves.
     for node in [1, 2] {
         eventually("it has left", || {
             fleet.figure(node, "tollgate_store_replica_peers") == NODES as u64 - 2

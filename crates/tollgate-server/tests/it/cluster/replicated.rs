@@ -94,8 +94,8 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
     assert_eq!(agree(&fleet), passed);
 }
 
-/// A killed node loses what no other node has heard. Its successor learns the rest, and then admits
-/// no more.
+/// A killed node loses the counts that no other node has received. Its successor receives the other
+/// counts, and then admits nothing, because the limit is used up.
 #[test]
 fn a_restarted_node_learns_the_counts() {
     let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);

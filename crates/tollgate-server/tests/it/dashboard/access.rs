@@ -186,7 +186,7 @@ fn without_tokens_programs_of_this_machine_may_operate_and_web_pages_may_not() {
 }
 
 #[test]
-fn without_tokens_a_port_that_other_machines_reach_is_to_be_read() {
+fn without_tokens_a_port_that_other_machines_reach_is_read_only() {
     let mut server = Server::new();
     server.write("tollgate.toml", RULES);
     let all = format!("0.0.0.0:{}", server.admin.port());

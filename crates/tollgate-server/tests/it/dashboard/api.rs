@@ -4,7 +4,7 @@ use tollgate_testservers::eventually;
 
 use super::*;
 
-/// The answer to anybody, from a server without tokens.
+/// Requests a path of the API without a token, which a server without tokens answers.
 fn api(server: &Server, path: &str) -> Value {
     let reply = send(server.admin, &format!("GET /api/v1/{path}"), &[], "");
     assert_eq!(reply.status, 200, "{reply:?}");

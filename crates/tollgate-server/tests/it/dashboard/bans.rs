@@ -30,7 +30,7 @@ fn bans(server: &Server) -> Value {
 }
 
 #[test]
-fn a_banned_client_is_told_so_with_the_exact_wait() {
+fn a_banned_client_gets_the_exact_wait() {
     let server = server();
     let verdicts = verdicts(&server, "login", 6);
     assert_eq!(verdicts, ["allowed", "allowed", "denied", "denied", "banned", "banned"]);

@@ -82,7 +82,7 @@ fn post(server: &Server, path: &str, token: &str, body: &Value) -> Reply {
     send(server.admin, &format!("POST /api/v1/{path}"), &headers, &body.to_string())
 }
 
-/// Hits a rule so many times.
+/// Hits a rule `times` times.
 fn hit(server: &Server, rule: &str, key: &str, times: usize) {
     for _ in 0..times {
         let body = json!({ "limit": rule, "key": key }).to_string();

@@ -189,7 +189,7 @@ fn quota(key: &str, limit: &str) -> Descriptor {
 }
 
 #[tokio::test]
-async fn quotas_refuse_only_together_and_then_cost_nothing() {
+async fn quota_rules_refuse_only_if_all_are_exceeded_and_then_cost_nothing() {
     let rules = vec![each("user", "9/day"), quota("own", "1/day"), quota("team", "2/day")];
     let mut client = Server::start(rules).await.client().await;
     let asked = || [on([("user", "a")]), on([("own", "a")]), on([("team", "b")])];

@@ -34,7 +34,7 @@ async fn a_present_cost_of_zero_is_a_peek() {
 }
 
 #[tokio::test]
-async fn a_denied_cost_takes_nothing_unless_the_limit_says_so() {
+async fn a_denied_cost_takes_nothing_unless_the_limit_charges_denied_hits() {
     let mut client_ = client("10/day").await;
     assert_eq!(client_.left(cost(11, user())).await, (false, 10));
     assert_eq!(client_.left(cost(u64::MAX, user())).await, (false, 10));

@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-/// Asks as Envoy does.
+/// A client that sends requests as Envoy does.
 struct Client {
     asks: tonic::client::Grpc<Channel>,
     /// The server stops when its drain is dropped.

@@ -12,7 +12,7 @@ fn user() -> RateLimitDescriptor {
     on([("user", "1")])
 }
 
-/// Asks with metadata of the call.
+/// Calls the service with these entries as metadata of the call.
 async fn ask(
     client: &mut Client,
     descriptors: &[RateLimitDescriptor],

@@ -63,7 +63,7 @@ async fn a_denied_peek_keeps_hits_from_being_charged() {
 }
 
 #[tokio::test]
-async fn a_refund_is_made_whatever_the_others_say() {
+async fn a_refund_is_made_whatever_the_other_limits_decide() {
     let mut client =
         Server::start(vec![each("user", "1/day"), each("tokens", "9/day")]).await.client().await;
     let (user, tokens) = (|| on([("user", "a")]), || on([("tokens", "a")]));
@@ -85,7 +85,7 @@ async fn a_shadow_is_not_charged_for_a_request_that_is_refused() {
 
 /// The rules are written as in files of Envoy's own server.
 #[tokio::test]
-async fn limits_that_charge_denied_hits_charge_whatever_the_others_say() {
+async fn limits_that_charge_denied_hits_charge_whatever_the_others_decide() {
     let rule =
         |key: &str, quota: u64| each(key, &format!("{quota}/day fixed-window charge-denied"));
     let blocked = treated("blocked", Treatment::Blocked);

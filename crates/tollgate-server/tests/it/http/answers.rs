@@ -27,7 +27,7 @@ fn a_hit_by_query_and_by_json_is_the_same() {
 }
 
 #[test]
-fn every_operation_does_what_it_says() {
+fn every_operation_has_its_effect() {
     let server = Server::start(&[]);
     let mut client = Client::new(server.http);
     let mut ask = |operation: &str, cost: u64| {
@@ -157,7 +157,7 @@ fn rules_are_asked_by_name() {
 }
 
 #[test]
-fn errors_say_the_value_and_the_rule() {
+fn errors_name_the_value_and_the_rule() {
     let server = Server::start(&[]);
     let mut client = Client::new(server.http);
     for (method, path, body, status, says) in [

@@ -76,7 +76,7 @@ async fn redis_clients_can_send_a_token_in_every_form() {
         assert!(said.starts_with(expected) && said.contains("-NOAUTH"), "{first}: {said}");
         assert!(!said.contains("*5\r\n"));
     }
-    // Six wrong tokens, and each time a question without a valid one.
+    // Six wrong tokens, and each time a request without a valid one.
     let said = server.admin("/metrics");
     let counted = "tollgate_connections_refused_total{port=\"resp\"} 12\n";
     assert!(said.contains(counted), "{said}");

@@ -24,8 +24,8 @@ impl Seen {
     }
 }
 
-/// Asks on one connection until the server closes it: never in the middle of an answer, and never
-/// before the answer to a question that arrived before the stop.
+/// Sends requests on one connection until the server closes it: never in the middle of an answer,
+/// and never before the answer to a request that arrived before the stop.
 async fn talks(address: SocketAddr, question: String, end: &'static str, seen: Arc<Seen>) {
     let mut socket = TcpStream::connect(address).await.unwrap();
     loop {
@@ -98,7 +98,7 @@ async fn under_load_every_received_request_is_answered() {
 }
 
 #[tokio::test]
-async fn it_is_not_ready_before_it_stops_and_a_second_signal_ends_it() {
+async fn a_server_that_will_stop_is_not_ready_and_a_second_signal_ends_it() {
     let mut server = Server::told("[connections]\ndrain_delay = '1h'\n");
     let ready = async || {
         let io = connect(server.admin, None).await.unwrap();

@@ -78,7 +78,7 @@ fn trusting(certificates: &Certificates, shows: bool, protocols: &[&str]) -> Arc
     Arc::new(config)
 }
 
-/// One valid question on any port: `answered`, `unauthorized`, or the error.
+/// Sends one valid request to any port. Returns `answered`, `unauthorized`, or the error.
 async fn ask(
     port: &str,
     address: SocketAddr,

@@ -63,7 +63,7 @@ async fn a_replica_that_cannot_be_written_to_is_not_ready() {
 }
 
 #[tokio::test]
-async fn allotments_in_hand_do_not_hide_that_the_store_is_full() {
+async fn allotments_do_not_hide_that_the_store_is_full() {
     let redis = Engine::redis(&[]);
     let server = on(&format!("leased+{}", redis.url()));
     agrees(&server, None).await;
@@ -113,7 +113,7 @@ async fn a_breaker_that_opens_names_its_store_without_the_password() {
 }
 
 #[tokio::test]
-async fn usage_is_an_error_while_the_store_is_away_whatever_the_rule() {
+async fn usage_is_an_error_while_the_store_is_unavailable_whatever_the_rule() {
     let mut redis = Engine::redis(&[]);
     for rule in ["open", "closed", "local 1/2"] {
         let server = Server::told(&format!(

@@ -23,7 +23,7 @@ fn protocols(port: &str) -> &'static [&'static str] {
     }
 }
 
-/// The result of one question by a client that trusts these certificates.
+/// The result of one request by a client that trusts these certificates.
 async fn asked(
     (port, address): (&str, SocketAddr),
     certificates: &Certificates,

@@ -54,7 +54,7 @@ impl Edge {
         curl(from, &vec![format!("http://{}/hello", self.front); count])
     }
 
-    /// The log, once it has so many lines.
+    /// Waits until the log has `count` lines, and returns them.
     fn lines(&self, count: usize) -> Vec<String> {
         let read = || std::fs::read_to_string(self.log()).unwrap_or_default();
         eventually("nginx writes its log", || read().lines().count() >= count);

@@ -41,7 +41,7 @@ fn kept(name: &str) -> PathBuf {
 }
 
 #[test]
-fn redis_cli() {
+fn redis_cli_can_be_used() {
     if !is_there("redis-cli", "redis-tools") {
         return;
     }
@@ -102,9 +102,9 @@ for protocol in (2, 3):
 print("fine")
 "#;
 
-/// redis-py in its own virtual environment.
+/// The test runs redis-py in its own virtual environment.
 #[test]
-fn redis_py() {
+fn redis_py_can_be_used() {
     static INSTALL: Mutex<()> = Mutex::new(());
     if !is_there("python3", "python3-venv") {
         return;
@@ -149,7 +149,7 @@ const assert = require("assert");
 "#;
 
 #[test]
-fn ioredis() {
+fn ioredis_can_be_used() {
     if !is_there("node", "nodejs") || !is_there("npm", "npm") {
         return;
     }

@@ -47,7 +47,7 @@ fn tg_allow_answers_one_or_zero() {
     ] {
         assert_eq!(client.ask(command), Value::Integer(passes), "{command}");
     }
-    // An invalid question gets an error, not an answer.
+    // An invalid command gets an error, not a decision.
     assert!(client.ask("TG.ALLOW nobody key").error().starts_with("UNKNOWN limit"));
 }
 
@@ -121,7 +121,7 @@ fn a_rule_of_several_limits_lists_all_of_them() {
 }
 
 #[test]
-fn all_or_nothing() {
+fn all_charges_every_key_or_none() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let answer = client.ask("TG.ALL 2 api alice 2 1/hour alice 1");
@@ -203,7 +203,7 @@ fn one_invalid_item_leaves_the_others_their_answers() {
     assert!(each[1].error().starts_with("UNKNOWN "), "{each:?}");
     assert!(each[2].error().starts_with("ERR cost "), "{each:?}");
     assert_eq!(each[3].field("used").integer(), 3);
-    // All or nothing is one question.
+    // `TG.ALL` is one command, so one error is its whole reply.
     assert!(client.ask("TG.ALL 2 9/hour a 1 nobody a 1").error().starts_with("UNKNOWN "));
     assert!(client.ask("TG.EACH 3 9/hour a 1").error().starts_with("ERR items 3"));
 }

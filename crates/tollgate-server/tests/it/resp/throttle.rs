@@ -39,7 +39,7 @@ fn throttle_answers_in_the_order_of_throttlecrab() {
 }
 
 #[test]
-fn a_refund_never_gives_more_than_fresh() {
+fn a_refund_leaves_at_most_what_a_fresh_key_has() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     assert_eq!(client.ask("CL.THROTTLE user 15 30 60 -5").integers(), [0, 16, 16, -1, 0]);

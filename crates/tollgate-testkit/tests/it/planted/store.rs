@@ -94,7 +94,7 @@ impl Handle {
     fn look(&self, prepared: &Prepared, place: &Place, now: Timestamp) -> Option<AnyState> {
         let found = lock(&self.world.states).get(place).cloned();
         if self.is(Fault::Racy) {
-            // The gap in which somebody else comes.
+            // Another thread may write the state between this read and the write.
             std::thread::yield_now();
         }
         let (at, state) = found?;
@@ -377,7 +377,7 @@ impl SharedStore for Handle {
     }
 }
 
-/// The store, to be tested.
+/// The store as the conformance suite tests it, with at most one planted fault.
 #[derive(Debug)]
 pub(crate) struct Planted {
     fault: Option<Fault>,
@@ -387,7 +387,8 @@ pub(crate) struct Planted {
 
 impl Planted {
     pub(crate) fn new(fault: Option<Fault>) -> Planted {
-        // Without a fault with everything that there is; with one nothing may stand before it.
+        // Without a fault, the guard has a denial cache too. With a fault it has none, because
+        // remembered denials could hide the fault.
         let denials = if fault.is_some() { 0 } else { 1_000 };
         let guard = Guard::builder().remember_denials(denials).build_on(Timer);
         Planted { fault, world: Arc::default(), guard: Arc::new(guard) }

@@ -86,7 +86,7 @@ fn a_changed_calendar_counts_in_the_open_window_until_its_own_end() {
     assert!(utc.apply(&mut state, at(1), Op::Hit(5)).allowed());
     let denied = auckland.apply(&mut state, at(2), Op::Hit(1));
     assert_eq!(denied.retry_after().map(|wait| wait.as_secs()), Some(9 * 3600), "until 11:00 UTC");
-    // The wait that the other caller has told moves the end for all.
+    // The denial of `auckland` reported a wait, so the window now ends after that wait for all.
     assert_eq!(
         utc.apply(&mut state, at(3), Op::Peek(1)).retry_after().unwrap().as_secs(),
         8 * 3600

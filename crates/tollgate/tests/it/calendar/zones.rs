@@ -9,7 +9,7 @@ use tollgate::{CalendarUnit, Limit, Timestamp};
 const SCRIPT: &str = include_str!("zones.py");
 
 /// Compares the days around the changes of the clocks from 1970 to 2037, for all zones. Changes are
-/// searched in steps of so many days: `TOLLGATE_ZONES_STEP=1` finds all of them.
+/// searched in steps of `TOLLGATE_ZONES_STEP` days, and 1 finds all of them.
 #[test]
 fn windows_tile_time_as_zoneinfo_says() {
     let step = std::env::var("TOLLGATE_ZONES_STEP").unwrap_or_else(|_| "7".to_owned());

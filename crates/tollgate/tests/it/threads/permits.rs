@@ -148,7 +148,7 @@ fn a_reset_key_does_not_repeat_a_fence() {
     assert!(jobs.reset("key"));
     let second = jobs.permit("key", 2).unwrap().unwrap();
     assert!(second.fence() > first.fence());
-    // The release of a holder that was reset frees nobody else.
+    // The release of a holder that was reset does not free the units of another holder.
     drop(first);
     assert_eq!(jobs.usage("key"), 2);
 }
