@@ -215,7 +215,7 @@ impl Keeper {
         self.disk.store(state as u8, Ordering::Relaxed);
     }
 
-    /// From now on no call is answered; false if that was so already.
+    /// Refuses all calls from now on. Returns false if they were refused already.
     pub(crate) fn refuse_all(&self) -> bool {
         let mut trouble = lock(&self.trouble);
         let was_closed = std::mem::replace(&mut trouble.is_closed, true);

@@ -36,9 +36,9 @@ pub(crate) struct Order {
     buckets: BTreeMap<u64, Vec<Hit>>,
     /// The bucket that is being handed on, in order.
     ready: std::vec::IntoIter<Hit>,
-    /// Requests whose bucket is gone already.
+    /// Requests whose bucket was already handed on.
     overdue: VecDeque<Hit>,
-    /// Seconds before this one are gone.
+    /// The buckets of the seconds before this one were already handed on.
     open_from: u64,
     newest: u64,
     handed_on: u64,

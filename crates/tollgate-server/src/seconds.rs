@@ -15,7 +15,7 @@ pub(crate) fn unix_now() -> u64 {
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl Seconds {
-    /// `write!` would take as long as a decision.
+    /// Appends the number by hand, because `write!` would take as long as a decision.
     pub(crate) fn push_to(self, out: &mut String) {
         let mut digits = itoa::Buffer::new();
         out.push_str(digits.format(self.0.as_secs()));

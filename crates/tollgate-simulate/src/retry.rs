@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_as_the_client_chooses_them() {
+    fn each_way_to_retry_has_its_waits() {
         let mut random = Random::new(1, 1, 1);
         let answer = Some(Duration::from_millis(1_200));
         let mut wait = |text: &str, attempt| {

@@ -94,7 +94,7 @@ pub enum Event {
 }
 
 impl Line {
-    /// Both ends of a new line.
+    /// Creates a line between a replica and its bus, and returns both ends.
     ///
     /// See the example of [`Bus`].
     #[must_use]

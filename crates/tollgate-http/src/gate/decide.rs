@@ -136,7 +136,7 @@ impl<D: Decider> Rules<D> {
         decision: Result<Decision, Error>,
     ) -> Admission<D> {
         match decision {
-            // Most requests: nothing of the decision is needed but a few figures.
+            // Most requests need only a few figures of the decision.
             Ok(decision)
                 if decision.allowed() && !self.keeps_decisions && self.settle.is_none() =>
             {

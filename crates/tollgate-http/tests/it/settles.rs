@@ -44,7 +44,7 @@ proptest! {
 }
 
 #[test]
-fn by_head_and_by_body_see_what_they_need() {
+fn settling_by_head_needs_no_body_and_settling_by_body_counts_its_bytes() {
     let headers = AnyLines::one("x-a", "1");
     let mut response = Response::new(503, &headers);
     response.bytes = 7;

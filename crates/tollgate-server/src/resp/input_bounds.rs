@@ -5,13 +5,13 @@ use std::time::Duration;
 /// The most that one client can make the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputBounds {
-    /// Bytes of one argument.
+    /// The most bytes of one argument.
     pub argument: usize,
-    /// Arguments of one command, its name included.
+    /// The most arguments of one command, its name included.
     pub arguments: usize,
-    /// Bytes of a command on one line.
+    /// The most bytes of a command on one line.
     pub line: usize,
-    /// Bytes of one command.
+    /// The most bytes of one command.
     pub command: usize,
 }
 

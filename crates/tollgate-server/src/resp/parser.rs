@@ -170,7 +170,7 @@ impl Parser {
         Command { bytes, places: &self.places }
     }
 
-    /// The next bytes are those of the next command.
+    /// Ends the current command: the next bytes are those of the next command.
     pub fn next(&mut self) {
         (self.stage, self.at) = (Stage::Start, 0);
         self.places.clear();

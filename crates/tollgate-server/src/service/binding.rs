@@ -20,7 +20,8 @@ impl<'a> Binding<'a> {
         Binding { store, defaults, problems: Vec::new() }
     }
 
-    /// A rule on the store; `None` if the store cannot hold it, which is kept as a problem.
+    /// Prepares the limits of a rule on the store. If the store cannot hold one of them, returns
+    /// `None` and keeps the problem.
     pub(super) fn rule(&mut self, namespace: &str, rule: &Rule) -> Option<Arc<BoundRule>> {
         match BoundRule::new(self.store, self.defaults, namespace, rule) {
             Ok(bound) => Some(Arc::new(bound)),

@@ -34,7 +34,7 @@ pub async fn exhausted<S: SharedStore>(store: &S, key: &str) -> SharedLimiter<S>
 /// Checks that the denial of a key is remembered.
 ///
 /// # Panics
-/// When it is not.
+/// When the denial is not remembered.
 pub async fn still_denied<S: SharedStore>(limited: &SharedLimiter<S>, key: &str) {
     let hit = limited.hit(key).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((hit.allowed(), hit.source()), (false, Source::DenialCache), "{key}");
@@ -43,7 +43,7 @@ pub async fn still_denied<S: SharedStore>(limited: &SharedLimiter<S>, key: &str)
 /// Waits until the key is admitted.
 ///
 /// # Panics
-/// When it is not.
+/// When the key is not admitted.
 pub async fn eventually_admits<S: SharedStore>(limited: &SharedLimiter<S>, key: &str) {
     let admits = || async { limited.hit(key).await.is_ok_and(|hit| hit.allowed()) };
     eventually("the announcement arrives", admits).await;
@@ -52,7 +52,7 @@ pub async fn eventually_admits<S: SharedStore>(limited: &SharedLimiter<S>, key: 
 /// Checks that one store, which listens, forgets what another one resets, sets, refunds or clears.
 ///
 /// # Panics
-/// When it does not.
+/// When the store still remembers a denial.
 pub async fn forgets_what_another_gives_back<S: SharedStore>(one: &S, other: &S) {
     for what in ["reset", "set", "refund", "clear"] {
         let limited = exhausted(one, what).await;
@@ -72,7 +72,7 @@ pub async fn forgets_what_another_gives_back<S: SharedStore>(one: &S, other: &S)
 /// `silent` announces nothing.
 ///
 /// # Panics
-/// When it does not.
+/// When the store still remembers a denial, or does not listen again.
 pub async fn forgets_all_after<S: SharedStore>(cut: impl Future<Output = ()>, one: &S, silent: &S) {
     let limited = exhausted(one, "cut").await;
     let reset = limiter(silent, LIMIT).reset("cut").await;

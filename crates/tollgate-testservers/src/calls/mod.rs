@@ -131,7 +131,7 @@ pub fn stats<S: SharedStore>(store: &S) -> Stats {
 /// Checks that a call failed because of the store, not because of a mistake of the caller.
 ///
 /// # Panics
-/// When it did not.
+/// When the call succeeded, or failed because of the caller.
 pub fn fails_by_the_store(result: Result<Decision, Error>) -> Error {
     let Err(error) = result else { panic!("decided by a store that cannot: {result:?}") };
     let kinds = [ErrorKind::Unavailable, ErrorKind::Lost, ErrorKind::Store];

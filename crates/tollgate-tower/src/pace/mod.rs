@@ -35,8 +35,8 @@ const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 type KeyFn = dyn Fn(&Head<'_>, &str) -> Vec<u8> + Send + Sync;
 
-/// Makes a client stay under a limit and obey `Retry-After` and `RateLimit` of its responses. By
-/// host, unless another key is set.
+/// Makes a client stay under a limit and obey `Retry-After` and `RateLimit` of its responses. Each
+/// host has a counter of its own, unless another key is set.
 ///
 /// ```
 /// use std::time::Duration;

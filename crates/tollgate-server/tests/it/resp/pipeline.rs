@@ -66,7 +66,7 @@ fn a_client_that_sends_everything_before_reading_gets_all_answers() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_not_read_without_end() {
+fn a_client_that_reads_no_answers_makes_the_server_stop_reading() {
     let here = Here::start();
     let client = Client::connect(here.address);
     // Answers of 64 KiB each. When enough of them wait, the server stops reading, and then the
