@@ -398,7 +398,7 @@ fn files_of_envoy_are_checked_as_its_own_server_does() {
         ("domain: d\ndescriptors: 5\n", &["e.yaml:2:14: descriptors: expected a list, found 5"]),
         (
             "domain: d\nlimits: {}\n",
-            &["e.yaml:2:1: limits: unknown; known are domain, descriptors"],
+            &["e.yaml:2:1: limits: unknown; known are domain, calendar_units, descriptors"],
         ),
         ("domain: d\ndomain: e\n", &["e.yaml:2:1: \"domain\": written twice, first in line 1"]),
         ("domain: d\n---\ndomain: e\n", &["e.yaml:2:1: a second document: a file holds one"]),

@@ -1,7 +1,6 @@
 //! Stores with a planted fault in their holds. Each named rule must catch the fault.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +9,8 @@ use tollgate::hold::{HoldCall, HoldId, HoldItem, HoldReply};
 use tollgate::shared::{Ask, Guard, HitItem, InProcess, SharedStore};
 use tollgate::{Error, Limit, Memory, Outcome, Timestamp};
 use tollgate_testkit::{OneStore, rules};
+
+use crate::planted::is_caught;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -171,10 +172,8 @@ macro_rules! caught {
 
             $(#[test]
             fn $rule() {
-                let subject = OneStore::new(Planted::new(Fault::$fault));
-                let run = || rules::holds::$rule(&subject);
-                let seen = catch_unwind(AssertUnwindSafe(run)).is_err();
-                assert!(seen, "{:?} went unseen", Fault::$fault);
+                let run = || rules::holds::$rule(&OneStore::new(Planted::new(Fault::$fault)));
+                assert!(is_caught(run), "{:?} went unseen", Fault::$fault);
             })+
         })+
     };
