@@ -14,7 +14,7 @@
 //!   spread evenly over it. The real result lies between the two.
 //! - The decisions are those of a [`Memory`](tollgate::Memory) store whose clock is the log's, so
 //!   the same code decides as in a server.
-//! - Memory is bounded: ten million keys, lines of a mebibyte, two million requests that wait to be
+//! - Memory is bounded: ten million keys, lines of a mebibyte, 1.5 million requests that wait to be
 //!   put in order.
 //!
 //! The command `tollgate replay` uses this crate.
