@@ -1,9 +1,10 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
 //! `cargo run --release --features heap -- memory [--quick]` measures all and writes tables and
-//! plots under bench/results; `-- matrix` only its matrix of keys and limits; `-- redis` does the same on a Redis server, `-- http` in a web server,
-//! `-- server` of the server itself, `-- stores` of all stores, `-- cluster` of many nodes;
-//! `-- instructions` counts only the instructions of one hit.
+//! plots under bench/results; `-- matrix` only its matrix of keys and limits; `-- redis` does the
+//! same on a Redis server, `-- http` in a web server, `-- server` of the server itself, `-- stores`
+//! of all stores, `-- cluster` of many nodes; `-- instructions` counts only the instructions of one
+//! hit.
 #![expect(
     clippy::float_arithmetic,
     reason = "nanoseconds, ratios and pixels are what this is about"

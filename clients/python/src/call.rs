@@ -13,7 +13,7 @@ use tollgate::{Decision, Error, OwnedKey, Timestamp};
 use crate::error::exception;
 use crate::process::runtime;
 
-/// What a caller wants to know about a key.
+/// An operation that a caller requests on a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Hit(u64),

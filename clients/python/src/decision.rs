@@ -12,7 +12,7 @@ use crate::call::Answer;
 use crate::http::headers_named;
 use crate::value::{instant, seconds};
 
-/// What all decisions of a limiter share.
+/// The part that all decisions of a limiter share.
 #[derive(Debug)]
 pub(crate) struct Limits {
     limits: Box<[Limit]>,

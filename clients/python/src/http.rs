@@ -1,4 +1,4 @@
-//! What middleware needs: the address of the client, and which headers a response gets.
+//! Functions for middleware: the address of the client, and the headers of a response.
 
 use std::net::IpAddr;
 

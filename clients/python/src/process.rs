@@ -1,4 +1,4 @@
-//! What belongs to one process: the tokio runtime, and everything that lives on it.
+//! The parts that belong to one process: the tokio runtime, and everything that lives on it.
 //!
 //! A fork copies the memory of a process but none of its threads. In the child the old runtime has
 //! no workers, and its locks may be held by threads that do not exist. So the child never touches

@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! PostgreSQL 13 or newer. All algorithms that count hits and all operations are held exactly, by the clock
-//! of the server (`clock_timestamp()`).
+//! PostgreSQL 13 or newer. All algorithms that count hits and all operations are held exactly, by
+//! the clock of the server (`clock_timestamp()`).
 //!
 //! # How it decides
 //!

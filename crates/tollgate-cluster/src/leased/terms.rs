@@ -5,9 +5,9 @@
 //! end of the allotment. Let `T` be [`Terms::life`], so `d <= s < d + T`, all by the clock of the
 //! store.
 //!
-//! - **Fixed windows, aligned or per key, and calendar windows.** The unit was charged to the window of `d`, the
-//!   allotment ends with that window, so `s` lies in it too. What is drawn in a window is at most
-//!   the quota. A window per key begins with a draw, as the store counts.
+//! - **Fixed windows, aligned or per key, and calendar windows.** The unit was charged to the
+//!   window of `d`, the allotment ends with that window, so `s` lies in it too. The units drawn in a
+//!   window are at most the quota. A window per key begins with a draw, as the store counts.
 //! - **Sliding window.** The allotment ends with the window of `d`. Spent units are at most the
 //!   drawn ones, in this window and in the one before. The estimate of the drawn ones was at most
 //!   the quota at the last draw before `s` and only fell since. So the estimate of the spent ones
